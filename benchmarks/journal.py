@@ -156,7 +156,7 @@ def measure_session(directory: Path) -> None:
     print(f"{PROMPTS:,} short prompts in one session")
     path = directory / "session.db"
     with SQLiteJournal(path) as journal:
-        session = Sessions(journal).create(id="s")
+        session = Sessions(journal).create_sync(id="s")
         agent = AgentBuilder().with_driver(Same()).with_journal(journal).build()
         sizes, times = [size_of(path)], [time.process_time()]
         for _ in range(PROMPTS // 100):
@@ -177,7 +177,7 @@ def measure_session(directory: Path) -> None:
     print(f"  the file                             {sizes[-1] / 1e6:.1f} MB")
     with SQLiteJournal(path) as journal:
         began = time.perf_counter()
-        count = len(Sessions(journal).get("s").state.messages)
+        count = len(Sessions(journal).get_sync("s").state.messages)
         print(
             f"  read in another process              {time.perf_counter() - began:.2f} s, {count:,} messages"
         )
@@ -289,7 +289,7 @@ def measure_files(directory: Path) -> None:
     open_s = best_of(5, lambda: opened(path))
     print(f"  open, and list its runs              {open_s:.3f} s  goal {GOAL_OPEN_S}")
     with SQLiteJournal(path) as journal:
-        read_s = best_of(5, lambda: journal.read(run_ids[0]))
+        read_s = best_of(5, lambda: journal.read_sync(run_ids[0]))
         print(f"  read and check a run of 1,000        {read_s * 1000:.1f} ms")
     path = directory / "many.db"
     fill(path, runs=10_000, records=8)
@@ -297,7 +297,7 @@ def measure_files(directory: Path) -> None:
     with SQLiteJournal(path) as journal:
         list_ms = best_of(9, journal.runs) * 1000
         print(f"  list all                             {list_ms:.1f} ms  goal {GOAL_LIST_MS:.0f}")
-        page_ms = best_of(9, lambda: journal.runs(limit=50)) * 1000
+        page_ms = best_of(9, lambda: journal.runs_sync(limit=50)) * 1000
         print(f"  list the newest 50                   {page_ms:.2f} ms")
     measure_sessions(path, 10_000)
 
@@ -307,11 +307,11 @@ def measure_sessions(path: Path, count: int) -> None:
     with SQLiteJournal(path) as journal:
         sessions = Sessions(journal)
         for number in range(count):
-            sessions.create(title=f"What is the weather like in town {number}?")
+            sessions.create_sync(title=f"What is the weather like in town {number}?")
         print(f"{count:,} sessions beside them, {path.stat().st_size / 1e6:.0f} MB")
         list_ms = best_of(9, sessions.list) * 1000
         print(f"  list all                             {list_ms:.1f} ms  goal {GOAL_LIST_MS:.0f}")
-        page_ms = best_of(9, lambda: sessions.list(limit=50)) * 1000
+        page_ms = best_of(9, lambda: sessions.list_sync(limit=50)) * 1000
         print(f"  list the 50 used last                {page_ms:.2f} ms")
 
 
@@ -321,7 +321,7 @@ def fill(path: Path, runs: int, records: int) -> list[str]:
     run_ids = [os.urandom(16).hex() for _ in range(runs)]
     with SQLiteJournal(path) as journal:
         for number, run_id in enumerate(run_ids):
-            claim = journal.claim(run_id)
+            claim = journal.claim_sync(run_id)
             whole: list[Record] = [
                 msgspec.structs.replace(
                     pattern[position % len(pattern)], run_id=run_id, seq=position, at=number + 0.5
@@ -348,7 +348,7 @@ def two_steps() -> list[Record]:
 def opened(path: Path) -> None:
     """Open a journal, look at its list, and close it."""
     with SQLiteJournal(path) as journal:
-        journal.runs()
+        journal.runs_sync()
 
 
 def best_of(times: int, work: Callable[[], object]) -> float:

@@ -159,12 +159,19 @@ def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 def members(node: ast.ClassDef) -> list[str]:
     """Public methods and properties, and the values of an enumeration."""
     is_enum = any("Enum" in ast.unparse(base) for base in node.bases)
-    names = [
-        each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    names = [name for each in node.body for name in _methods(each)]
     if is_enum:
         names = [name for each in node.body for name in assigned(each)]
     return list(dict.fromkeys(name for name in names if not name.startswith("_")))
+
+
+def _methods(node: ast.stmt) -> list[str]:
+    """The method that a statement of a class defines, or the sync form of one."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    made = node.value if isinstance(node, ast.Assign) else None
+    is_form = isinstance(made, ast.Call) and ast.unparse(made.func) == "sync_form"
+    return list(assigned(node)) if is_form else []
 
 
 if __name__ == "__main__":

@@ -142,6 +142,7 @@ class WorkerThread:
 def _work_off(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
     while (work := jobs.get()) is not None:
         work()
+        del work  # while the thread waits, it keeps nothing alive
 
 
 def _job(function: Callable[[], T]) -> tuple[asyncio.Future[T], Callable[[], None]]:

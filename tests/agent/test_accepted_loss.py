@@ -81,8 +81,8 @@ async def test_a_run_is_not_resumed_when_the_end_of_its_journal_is_lost(
     lost: Path, tmp_path: Path
 ) -> None:
     """The error says what to do, and nothing runs."""
-    with SQLiteJournal(lost) as journal:
-        assert not journal.check().ok
+    async with SQLiteJournal(lost) as journal:
+        assert not (await journal.check()).ok
         with pytest.raises(JournalError, match=r"is lost.*backup.*accept_loss"):
             await agent_of(journal, tmp_path / "ledger").resume("r")
     assert (tmp_path / "ledger").read_text() == "5\n"
@@ -92,22 +92,22 @@ async def test_after_an_accepted_loss_a_call_that_may_have_run_is_in_doubt(
     lost: Path, tmp_path: Path
 ) -> None:
     """Its intent is not on record; a call without an effect runs, and the record says why."""
-    with SQLiteJournal(lost, accept_loss=True) as journal:
-        assert not any(isinstance(each, CallAdmitted) for each in journal.read("r"))
+    async with SQLiteJournal(lost, accept_loss=True) as journal:
+        assert not any(isinstance(each, CallAdmitted) for each in await journal.read("r"))
         result = await agent_of(journal, tmp_path / "ledger").resume("r")
         assert (tmp_path / "ledger").read_text() == "5\n"
         paid, seen = result.steps[0].results
         assert paid.status is ResultStatus.IN_DOUBT
         assert "the end of the journal was lost" in paid.reason
         assert seen.result == "seen here"
-        (taken_up,) = [each for each in journal.read("r") if isinstance(each, RunTakenUp)]
+        (taken_up,) = [each for each in await journal.read("r") if isinstance(each, RunTakenUp)]
         assert taken_up.after_loss
-        assert journal.check().ok
+        assert (await journal.check()).ok
 
 
 async def test_on_in_doubt_decides_after_a_loss_too(lost: Path, tmp_path: Path) -> None:
     """A function that knows that nothing was done lets the call run."""
-    with SQLiteJournal(lost, accept_loss=True) as journal:
+    async with SQLiteJournal(lost, accept_loss=True) as journal:
         agent = agent_of(journal, tmp_path / "ledger", on_in_doubt=lambda doubt: Doubt.NOT_DONE)
         await agent.resume("r")
         assert (tmp_path / "ledger").read_text() == "5\n5\n"
@@ -115,10 +115,10 @@ async def test_on_in_doubt_decides_after_a_loss_too(lost: Path, tmp_path: Path) 
 
 async def test_a_new_run_after_a_loss_is_not_in_doubt(lost: Path, tmp_path: Path) -> None:
     """Nothing of it can have been lost."""
-    with SQLiteJournal(lost, accept_loss=True) as journal:
+    async with SQLiteJournal(lost, accept_loss=True) as journal:
         result = await agent_of(journal, tmp_path / "ledger").run("Pay.", run_id="new")
         assert [each.status for each in result.steps[0].results] == [ResultStatus.OK] * 2
-        assert isinstance(journal.read("new")[0], RunStarted)
+        assert isinstance((await journal.read("new"))[0], RunStarted)
 
 
 # Drives a run of eight steps, each of which pays, in the run itself or in a child, and is killed in the last one.

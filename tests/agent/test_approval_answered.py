@@ -92,7 +92,7 @@ async def test_another_answer_to_an_answered_question_is_refused(
     """It would be dropped without a word, and the call would run all the same."""
     desk, question = await answered(True, child=child)
     with pytest.raises(UsageError, match=r"was answered already \(allow\)"):
-        desk.agent(say("done"), child=child).resume("run", {question: late})
+        await desk.agent(say("done"), child=child).resume("run", {question: late})
     assert desk.paid == []
     assert desk.journal.claimed == set()
 
@@ -108,11 +108,11 @@ async def test_the_same_answer_may_be_given_again(*, child: bool) -> None:
 async def test_a_session_does_not_show_an_answered_question_as_pending() -> None:
     """Its run was left unfinished, and waits for nobody."""
     desk = Desk()
-    session = Sessions(desk.journal).create(id="s")
+    session = await Sessions(desk.journal).create(id="s")
     paused = await session.run(desk.agent(PAY), "go")
     await session.resume_run(desk.agent(say("done")), {paused.pending[0].id: True})
     left = desk.killed_in_the_call()
-    session = Sessions(left.journal).get("s")
+    session = await Sessions(left.journal).get("s")
     assert (session.pending, session.unfinished) == ((), "s-1")
     with pytest.raises(SessionError, match="was left unfinished"):
         await session.run(left.agent(say("done")), "next")

@@ -380,7 +380,7 @@ def recorded(builder: AgentBuilder) -> Any:
     """The run's result; its journal and its saved state can be read, and contain the same."""
     journal = MemoryJournal()
     result = builder.with_journal(journal).build().run_sync("go", run_id="r")
-    assert fold(journal.read("r")).state.messages == result.state.messages
+    assert fold(journal.read_sync("r")).state.messages == result.state.messages
     assert AgentState.from_json(result.state.to_json()).steps == result.state.steps
     return result
 
@@ -537,14 +537,14 @@ def test_an_attachment_is_made_of_text() -> None:
 def test_a_journal_refuses_what_it_could_not_read() -> None:
     """Whatever was overlooked until then: what is written before stays readable, and nothing is written after."""
     journal = MemoryJournal()
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.write([PromptSubmitted("r", 0, 0.0, "fine")]).result()
     odd = PromptSubmitted("r", 1, 0.0, 5)  # type: ignore[arg-type]
     error = claim.write([odd]).exception()
     assert "a 'prompt' record would not be readable" in str(error)
     assert claim.write([PromptSubmitted("r", 1, 0.0, "too late")]).exception() is not None
     claim.give_back()
-    assert [record.seq for record in journal.read("r")] == [0]
+    assert [record.seq for record in journal.read_sync("r")] == [0]
 
 
 @pytest.mark.parametrize(

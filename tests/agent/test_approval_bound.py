@@ -60,7 +60,7 @@ class Till:
 
     def die_after(self, kind: type) -> None:
         """The journal as a process left it that died after its last record of a kind."""
-        written = self.journal.read("r")
+        written = self.journal.read_sync("r")
         last = max(record.seq for record in written if isinstance(record, kind))
         places = [number for number, (name, _) in enumerate(self.journal.written) if name == "r"]
         self.journal = self.journal.cut(places[last] + 1)

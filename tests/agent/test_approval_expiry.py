@@ -243,7 +243,7 @@ def test_a_question_that_a_dead_process_asked_expires_too(till: Till) -> None:
     agent = till.builder().with_journal(till.journal).with_approver(approve).build()
     with pytest.raises(Died):
         agent.run_sync("go", run_id="r")
-    asked = [record.type for record in till.journal.read("r")].index("approval_asked")
+    asked = [record.type for record in till.journal.read_sync("r")].index("approval_asked")
     begun = [number for number, (name, _) in enumerate(till.journal.written) if name == "r"]
     till.journal = till.journal.cut(begun[asked] + 1)
     till.clock.advance(61)

@@ -88,6 +88,6 @@ def test_a_hook_changes_what_comes_with_a_prompt(tmp_path: Path) -> None:
     with SQLiteJournal(tmp_path / "runs.db") as journal:
         result = made.with_journal(journal).build().run_sync("See.", attachments=[PICTURE])
         assert driver.requests[0].messages[0] == UserMessage("See.", "", (PICTURE, other))
-        assert fold(journal.read(result.state.run_id)).state == result.state
+        assert fold(journal.read_sync(result.state.run_id)).state == result.state
     wrong = builder()[0].on_prompt_submit(lambda ctx: ctx.with_attachments(["a.png"]))
     assert "is not an attachment" in wrong.build().run_sync("See.").explain()

@@ -435,8 +435,8 @@ class PayingAgents:
         builder = AgentBuilder().with_id(f"level-{levels}").with_driver(ScriptedDriver([*turns]))
         return builder.with_tools(*([pay] if without else [pay, delegate]))
 
-    def statuses(self) -> dict[str, RunStatus]:
-        return {info.run_id: info.status for info in self.journal.runs()}
+    async def statuses(self) -> dict[str, RunStatus]:
+        return {info.run_id: info.status for info in await self.journal.runs()}
 
 
 @pytest.fixture
@@ -444,7 +444,7 @@ def agents(tmp_path: Path) -> Any:
     """Nothing has run yet."""
     made = PayingAgents(tmp_path)
     yield made
-    made.journal.close()
+    made.journal.close_sync()
 
 
 async def paused(agents: PayingAgents, levels: int) -> str:
@@ -464,8 +464,8 @@ async def test_a_refused_resume_leaves_the_run_paused(agents: PayingAgents, leve
     refused = await strict.build().resume("run", {question: True})
     assert (refused.status, refused.stop_reason) == (RunStatus.PAUSED, StopReason.RUN_REFUSED)
     assert [each.id for each in refused.pending] == [question]
-    assert agents.statuses()["run"] is RunStatus.PAUSED
-    assert agents.journal.prune(keep=0) == []
+    assert (await agents.statuses())["run"] is RunStatus.PAUSED
+    assert await agents.journal.prune(keep=0) == []
     done = await agents.builder(say("done"), levels=levels).build().resume("run", {question: True})
     assert done.status is RunStatus.COMPLETED
 
@@ -486,8 +486,8 @@ async def test_a_resume_that_is_cancelled_before_it_continues_leaves_the_run_pau
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert agents.statuses()["run"] is RunStatus.PAUSED
-    assert agents.journal.prune(keep=0) == []
+    assert (await agents.statuses())["run"] is RunStatus.PAUSED
+    assert await agents.journal.prune(keep=0) == []
     assert (await agent.resume("run", {question: True})).status is RunStatus.COMPLETED
 
 
@@ -500,7 +500,7 @@ async def test_a_resume_that_a_hook_fails_over_leaves_the_run_paused(agents: Pay
 
     broken = agents.builder(levels=0).on_execution_start(fails, tier="policy").build()
     result = await broken.resume("run", {question: True})
-    assert (result.status, agents.statuses()["run"]) == (RunStatus.PAUSED, RunStatus.PAUSED)
+    assert (result.status, (await agents.statuses())["run"]) == (RunStatus.PAUSED, RunStatus.PAUSED)
     assert "no connection" in str(result.error)
 
 
@@ -523,12 +523,12 @@ async def test_children_that_are_never_resumed_end(
 ) -> None:
     """Their own records say that they were cancelled, down to the last, and the tree can be pruned."""
     await paused(agents, levels)
-    assert set(agents.statuses().values()) == {RunStatus.PAUSED}
+    assert set((await agents.statuses()).values()) == {RunStatus.PAUSED}
     result = await agent(agents, levels).resume("run")
     assert result.pending == []
-    statuses = agents.statuses()
+    statuses = await agents.statuses()
     assert statuses.pop("run") is result.status
     assert len(statuses) == levels
     assert set(statuses.values()) == {RunStatus.CANCELLED}
-    assert agents.journal.check().ok
-    assert len(agents.journal.prune(keep=0)) == levels + 1
+    assert (await agents.journal.check()).ok
+    assert len(await agents.journal.prune(keep=0)) == levels + 1

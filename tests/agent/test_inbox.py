@@ -73,9 +73,10 @@ class Desk:
             payer = AgentBuilder().with_id("payer").with_driver(ScriptedDriver([*turns]))
             return (await context.spawn(payer.with_tools(pay, nap).build(), "pay")).text
 
-        outer = [call("delegate"), say("done")] if child else [*turns]
-        if child and "run" in {info.run_id for info in self.journal.runs()}:
-            outer = outer[1:]  # it is resumed
+        def delegating(state: Any) -> Any:
+            return say("done") if state.steps else call("delegate")
+
+        outer = [delegating, delegating] if child else [*turns]
         return (
             AgentBuilder()
             .with_driver(ScriptedDriver(outer))
@@ -130,11 +131,11 @@ async def test_a_paused_run_takes_its_answer_from_the_inbox(
     """The record says who answered, also in a child, and the run can be replayed."""
     paused = await desk.agent(PAY, child=child).run("go", run_id="run")
     (question,) = paused.pending
-    post_answer(desk.journal, "run", question.id, decision, by="ann@home")
+    await post_answer(desk.journal, "run", question.id, decision, by="ann@home")
     result = await desk.agent(say("done"), child=child).resume("run")
     assert result.status is RunStatus.COMPLETED
     assert desk.paid == ([5] if decision == Decision.allow() else [])
-    records = desk.journal.read(question.run_id)
+    records = await desk.journal.read(question.run_id)
     assert answers(records) == [(decision.answer.value, "inbox: ann@home")]
     assert (await replay(desk.journal, "run", desk.agent(say("x")))).identical
 
@@ -142,9 +143,9 @@ async def test_a_paused_run_takes_its_answer_from_the_inbox(
 async def test_a_handed_answer_that_differs_is_refused_with_the_first(desk: Desk) -> None:
     """The one in the inbox came first; the same one is welcome."""
     await desk.agent(PAY).run("go", run_id="run")
-    post_answer(desk.journal, "run", QUESTION, Decision.deny("no"), by="ann")
+    await post_answer(desk.journal, "run", QUESTION, Decision.deny("no"), by="ann")
     with pytest.raises(UsageError, match=r"was answered already \(deny\) by ann: no"):
-        desk.agent().resume("run", {QUESTION: True})
+        await desk.agent().resume("run", {QUESTION: True})
     result = await desk.agent(say("done")).resume("run", {QUESTION: Decision.deny("no")})
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [])
 
@@ -153,17 +154,17 @@ async def test_a_late_answer_is_the_same_or_refused(desk: Desk) -> None:
     """Once the run has continued, the record is what an answer is compared with."""
     await desk.agent(PAY).run("go", run_id="run")
     done = await desk.agent(say("done")).resume("run", {QUESTION: True})
-    assert post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann") is None
+    assert await post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann") is None
     with pytest.raises(UsageError, match=r"was answered already \(allow\) by resume"):
-        post_answer(desk.journal, "run", QUESTION, Decision.deny(), by="ann")
-    assert desk.journal.read("run") == list(done.records)
+        await post_answer(desk.journal, "run", QUESTION, Decision.deny(), by="ann")
+    assert await desk.journal.read("run") == list(done.records)
 
 
 async def test_an_answer_to_nothing_is_refused(desk: Desk) -> None:
     """The error says what waits."""
     await desk.agent(PAY).run("go", run_id="run")
     with pytest.raises(UsageError, match=rf"no question with id 'other'.*Waiting: {QUESTION}"):
-        post_answer(desk.journal, "run", "other", Decision.allow(), by="ann")
+        await post_answer(desk.journal, "run", "other", Decision.allow(), by="ann")
 
 
 async def test_an_answer_to_another_call_is_void(
@@ -180,7 +181,7 @@ async def test_an_answer_to_another_call_is_void(
             decision=Decision.allow(),
             by="ann",
         )
-        desk.journal.post(message)
+        await desk.journal.post(message)
     again = await desk.agent(say("done")).resume("run")
     assert (again.status, desk.paid) == (RunStatus.PAUSED, [])
     said = [each.getMessage() for each in caplog.records if "is void" in each.getMessage()]
@@ -194,7 +195,7 @@ async def test_an_answer_to_a_call_that_has_changed_is_void(
 ) -> None:
     """A hook of the process that resumes makes another call of it: that is another question."""
     await desk.agent(PAY).run("go", run_id="run")
-    post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann")
+    await post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann")
 
     @tool(effect="idempotent")
     async def pay(amount: int, tip: int = 3) -> str:
@@ -215,14 +216,14 @@ async def test_a_cancelled_run_that_waits_ends_when_it_is_resumed(
 ) -> None:
     """With all below it, and none of its calls runs."""
     paused = await desk.agent(PAY, child=child).run("go", run_id="run")
-    post_cancel(desk.journal, "run", by="ann", reason="wrong")
+    await post_cancel(desk.journal, "run", by="ann", reason="wrong")
     result = await desk.agent(say("x"), child=child).resume("run")
     assert (result.status, result.stop_reason) == (RunStatus.CANCELLED, StopReason.CANCELLED)
     assert (result.state.explain_stop().count("cancelled by ann: wrong"), desk.paid) == (1, [])
     for run_id in {"run", paused.pending[0].run_id}:
-        assert fold(desk.journal.read(run_id)).is_over
+        assert fold(await desk.journal.read(run_id)).is_over
     with pytest.raises(UsageError, match=r"is over \(cancelled\)"):
-        post_cancel(desk.journal, "run", by="bob")
+        await post_cancel(desk.journal, "run", by="bob")
 
 
 async def test_a_run_whose_process_died_ends_when_it_is_resumed() -> None:
@@ -231,22 +232,22 @@ async def test_a_run_whose_process_died_ends_when_it_is_resumed() -> None:
     await desk.agent(PAY, child=True).run("go", run_id="run")
     ends = [at for at, (_, line) in enumerate(desk.journal.written) if b'"result"' in line]
     dead = Desk(desk.journal.cut(ends[0] - 2))
-    post_cancel(dead.journal, "run", by="ann")
+    await post_cancel(dead.journal, "run", by="ann")
     result = await dead.agent(PAY, child=True).resume("run")
     assert (result.status, dead.paid) == (RunStatus.CANCELLED, [])
-    assert all(info.status is RunStatus.CANCELLED for info in dead.journal.runs())
+    assert {info.status for info in await dead.journal.runs()} == {RunStatus.CANCELLED}
 
 
 async def test_a_run_of_a_session_has_an_inbox_too(desk: Desk) -> None:
     """Its conversation begins in an earlier run, and it continues in its session."""
-    session = Sessions(desk.journal).create(id="s")
+    session = await Sessions(desk.journal).create(id="s")
     await session.run(desk.agent(say("hello")), "hi")
     paused = await session.run(desk.agent(PAY), "go")
-    post_answer(desk.journal, paused.run_id, paused.pending[0].id, Decision.allow(), by="ann")
+    await post_answer(desk.journal, paused.run_id, paused.pending[0].id, Decision.allow(), by="ann")
     result = await session.resume_run(desk.agent(say("done")))
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [5])
     paused = await session.run(desk.agent(PAY), "again")
-    post_cancel(desk.journal, paused.run_id, by="ann")
+    await post_cancel(desk.journal, paused.run_id, by="ann")
     result = await session.resume_run(desk.agent(say("done")))
     assert (result.status, desk.paid) == (RunStatus.CANCELLED, [5])
     assert (await session.run(desk.agent(say("fine")), "more")).text == "fine"
@@ -265,12 +266,12 @@ async def test_an_answer_counts_while_the_approver_is_asked(
     agent = desk.builder(PAY, say("done"), child=child).with_approver(desk.never).build()
     driven = asyncio.create_task(agent.run("go", run_id="run"))
     await desk.asked.wait()
-    (question,) = Questions(desk.journal, "run").open
+    (question,) = (await Questions.read(desk.journal, "run")).open
     assert question.run_id == ("run/0/call_1_1/1" if child else "run")
-    post_answer(desk.journal, question.run_id, question.id, decision, by="ann")
+    await post_answer(desk.journal, question.run_id, question.id, decision, by="ann")
     result = await driven
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [5] if allows else [])
-    records = desk.journal.read(question.run_id)
+    records = await desk.journal.read(question.run_id)
     assert answers(records) == [(decision.answer.value, "inbox: ann")]
     assert (await replay(desk.journal, "run", agent)).identical
 
@@ -283,7 +284,7 @@ async def test_the_approver_who_is_first_counts(desk: Desk) -> None:
 
     await desk.builder(PAY, say("done")).with_approver(no).build().run("go", run_id="run")
     with pytest.raises(UsageError, match=r"was answered already \(deny\) by approver"):
-        post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann")
+        await post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann")
     assert desk.paid == []
 
 
@@ -305,7 +306,7 @@ async def test_a_cancellation_reaches_a_tool(desk: Desk, *, child: bool) -> None
     """A run that waits for a tool, its own or that of a child, ends."""
     driven = asyncio.create_task(desk.agent(call("nap"), child=child).run("go", run_id="run"))
     await desk.asked.wait()
-    post_cancel(desk.journal, "run", by="ann", reason="enough")
+    await post_cancel(desk.journal, "run", by="ann", reason="enough")
     result = await driven
     assert (result.status, result.stop_reason) == (RunStatus.CANCELLED, StopReason.CANCELLED)
     assert "cancelled by ann: enough" in result.state.explain_stop()
@@ -325,7 +326,7 @@ async def test_a_cancellation_reaches_a_model_and_an_approver(desk: Desk) -> Non
         desk.asked.clear()
         driven = asyncio.create_task(agent.run("go", run_id=f"run-{number}"))
         await desk.asked.wait()
-        desk.journal.post(InboxCancel(run_id=f"run-{number}", by="ann"))
+        await desk.journal.post(InboxCancel(run_id=f"run-{number}", by="ann"))
         assert (await driven).status is RunStatus.CANCELLED
 
 
@@ -334,11 +335,11 @@ async def test_two_questions_of_a_step_have_an_answer_each(desk: Desk) -> None:
     turn = calls(call("pay", amount=1), call("pay", amount=2))
     paused = await desk.agent(turn).run("go", run_id="run")
     first, second = (each.id for each in paused.pending)
-    post_answer(desk.journal, "run", second, Decision.allow(), by="ann")
-    post_answer(desk.journal, "run", first, Decision.deny("no"), by="bob")
+    await post_answer(desk.journal, "run", second, Decision.allow(), by="ann")
+    await post_answer(desk.journal, "run", first, Decision.deny("no"), by="bob")
     await desk.agent(say("done")).resume("run")
     assert desk.paid == [2]
-    by = dict(answers(desk.journal.read("run")))
+    by = dict(answers(await desk.journal.read("run")))
     assert by == {"allow": "inbox: ann", "deny": "inbox: bob"}
 
 
@@ -370,6 +371,6 @@ async def test_a_journal_that_cannot_be_read_does_not_end_the_watch(
     monkeypatch.setattr(desk.journal, "inbox", fail_once)
     driven = asyncio.create_task(desk.agent(call("nap")).run("go", run_id="run"))
     await desk.asked.wait()
-    post_cancel(desk.journal, "run", by="ann")
+    await post_cancel(desk.journal, "run", by="ann")
     assert (await driven).status is RunStatus.CANCELLED
     assert "the inbox cannot be read: gone" in caplog.text

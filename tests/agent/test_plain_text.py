@@ -68,8 +68,8 @@ def kept(builder: AgentBuilder, prompt: str = "go", **options: str) -> Any:
     result = builder.with_journal(journal).build().run_sync(prompt, **options)
     again = AgentState.from_json(result.state.to_json())
     assert again == result.state
-    assert fold(journal.read(result.state.run_id)).state.messages == result.state.messages
-    assert "Markup" not in repr(journal.read(result.state.run_id))
+    assert fold(journal.read_sync(result.state.run_id)).state.messages == result.state.messages
+    assert "Markup" not in repr(journal.read_sync(result.state.run_id))
     return result
 
 

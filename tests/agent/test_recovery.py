@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -66,10 +67,10 @@ def test_a_run_that_is_resumed_becomes_what_it_would_have_become(case: Case, whe
     result = asyncio.run(driven(again, again.agent().resume("run")))
     assert story_of(result) == story_of(expected)
     assert children_of(again.tape) == children_of(whole.tape)
-    assert fold(again.tape.read("run")).state == result.state
-    numbers = [record.seq for record in again.tape.read("run")]
+    assert fold(again.tape.records("run")).state == result.state
+    numbers = [record.seq for record in again.tape.records("run")]
     assert numbers == list(range(len(numbers)))
-    assert result.records == tuple(again.tape.read("run"))
+    assert result.records == tuple(again.tape.records("run"))
     _check_not_repeated(case, again, known)
     replayed = asyncio.run(replay(again.tape, "run", World(case, Tape()).agent()))
     assert replayed.identical, replayed
@@ -226,7 +227,7 @@ async def test_a_paused_run_continues_from_its_journal_in_another_process() -> N
     assert [each.id for each in still.pending] == [other.id]
     result = await agent().resume("run", {other.id: Decision.deny("no")})
     assert [each.status.value for each in result.steps[0].results] == ["ok", "denied"]
-    assert fold(tape.read("run")).state == result.state
+    assert fold(tape.records("run")).state == result.state
     assert (await agent().resume("run", {one.id: True})).records == result.records
     with pytest.raises(UsageError, match=r"was answered already \(deny\) by resume: no"):
         await agent().resume("run", {other.id: True})
@@ -256,14 +257,14 @@ async def test_a_run_id_is_used_once() -> None:
     with pytest.raises(UsageError, match=r"is in the journal already.*agent.resume"):
         await world.agent().run("go", run_id="run")
     with pytest.raises(UnknownRunError, match="no run 'other'"):
-        world.agent().resume("other")
+        await world.agent().resume("other")
     assert not world.tape.claimed
 
 
 class FullDisk(Tape):
     """A store on which nothing can be written after the first batch."""
 
-    def claim(self, run_id: str) -> Any:
+    async def claim(self, run_id: str) -> Any:
         return FullClaim(self, run_id)
 
 
@@ -471,7 +472,7 @@ async def test_a_child_that_was_running_is_resumed() -> None:
     await family(call("pay", amount=1), say("child done")).build().run("go", run_id="run")
     kinds = [(record.run_id == "run", record.type) for record in till.tape.written]
     till.tape = cut(till.tape, kinds.index((False, "tool_result")) + 1)
-    assert "child_started" in [record.type for record in till.tape.read("run")]
+    assert "child_started" in [record.type for record in till.tape.records("run")]
     again = family(say("child done")).with_driver(ScriptedDriver([say("all done")]))
     result = await again.build().resume("run")
     assert [outcome.text for outcome in result.steps[0].results] == ["child done"]
@@ -1003,7 +1004,7 @@ async def test_another_version_continues_a_run_and_says_so(
         "run 'run' was driven by version '1.0' of its agent, and version '2.0' continues it"
         in caplog.text
     )
-    starts = [each for each in store.read("run") if isinstance(each, RunStarted | RunTakenUp)]
+    starts = [each for each in await store.read("run") if isinstance(each, RunStarted | RunTakenUp)]
     assert [each.agent_version for each in starts] == versions
 
 
@@ -1021,13 +1022,13 @@ async def test_the_same_version_says_nothing(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_many_runs_that_start_at_once_leave_room_for_others() -> None:
-    """One claims its run in each round of the event loop."""
+    """A few claim their runs in each round of the event loop."""
     rounds, claimed = 0, []
 
     class Counted(PlainStore):
-        def claim(self, run_id: str) -> Any:
+        async def claim(self, run_id: str) -> Any:
             claimed.append(rounds)
-            return super().claim(run_id)
+            return await super().claim(run_id)
 
     async def count() -> None:
         nonlocal rounds
@@ -1041,4 +1042,4 @@ async def test_many_runs_that_start_at_once_leave_room_for_others() -> None:
     results = await asyncio.gather(*(agent.run("go") for _ in range(20)))
     counting.cancel()
     assert [result.status for result in results] == [RunStatus.COMPLETED] * 20
-    assert len(set(claimed)) == 20
+    assert max(Counter(claimed).values()) <= 8

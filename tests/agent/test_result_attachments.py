@@ -135,7 +135,7 @@ async def test_secrets_in_text_files_are_redacted_and_images_stay_whole() -> Non
     assert kept == image
     assert secret not in notes.text()
     assert secret not in result_of(result).text
-    records = [each for each in journal.read("r") if isinstance(each, CallSettled)]
+    records = [each for each in await journal.read("r") if isinstance(each, CallSettled)]
     assert records[0].result.attachments == (image, notes)
 
 
@@ -150,7 +150,7 @@ async def test_a_secret_in_the_form_of_a_file_is_redacted() -> None:
     journal = MemoryJournal()
     agent = returning(lookalikes).with_journal(journal)
     await agent.with_capability(Redaction(values=[secret])).build().run("go", run_id="r")
-    lines = b"\n".join(encode(record) for record in journal.read("r"))
+    lines = b"\n".join(encode(record) for record in await journal.read("r"))
     assert secret.encode() not in lines
     assert base64.b64encode(secret.encode()) not in lines
 

@@ -299,23 +299,23 @@ async def test_a_session_says_whether_a_run_starts_it(setup: SessionSetup) -> No
 
 async def test_runs_beside_a_session_are_refused_under_its_name(setup: SessionSetup) -> None:
     """An agent's `session=` is for those who keep the state themselves."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     agent = setup.agent(say("a"))
     with pytest.raises(UsageError, match=r"Sessions\(journal\)\.get\('s'\)\.run\(agent, prompt\)"):
         await agent.run("go", session="s")
     with pytest.raises(UsageError, match="ids that begin with 'session/'"):
         await agent.run("go", run_id="session/s")
     assert (await agent.run("go", session="other")).state.session_id == "other"
-    assert session.refresh().version == 1
+    assert (await session.refresh()).version == 1
     assert not setup.journal.claimed
 
 
 async def test_a_run_of_a_suspended_session_is_not_resumed_beside_it(setup: SessionSetup) -> None:
     """Not by its id, and not by its state."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     paused = await session.run(setup.agent(call("pay", amount=5)), "pay")
     answers = {paused.pending[0].id: True}
-    session.suspend()
+    await session.suspend()
     agent = setup.agent(say("done"))
     for run in ("s-1", paused, paused.state):
         with pytest.raises(SessionError, match="is suspended"):
@@ -325,7 +325,7 @@ async def test_a_run_of_a_suspended_session_is_not_resumed_beside_it(setup: Sess
 
 async def test_a_run_of_a_session_continues_in_the_session(setup: SessionSetup) -> None:
     """Beside it nobody would be kept off the session, and one that was left behind could still act."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     paused = await session.run(setup.agent(call("pay", amount=5)), "pay")
     answers = {paused.pending[0].id: True}
     agent = setup.agent(say("done"))

@@ -225,12 +225,12 @@ def test_answers_are_kept_in_the_session_and_the_journal(tmp_path: Path) -> None
     path = tmp_path / "runs.db"
     with SQLiteJournal(path) as journal:
         agent = builder(Approval(ask="exec"), run("git push")).with_journal(journal)
-        session = Sessions(journal).create(id="pushing")
+        session = Sessions(journal).create_sync(id="pushing")
         result = session.run_sync(agent.with_approver(Person(PUSH)).build(), "Go.")
         assert result_texts(result) == ["ran git push"]
     with SQLiteJournal(path) as journal:
         again = builder(Approval(ask="exec"), run("git push origin")).with_journal(journal)
-        result = Sessions(journal).get("pushing").run_sync(again.build(), "Go on.")
+        result = Sessions(journal).get_sync("pushing").run_sync(again.build(), "Go on.")
         assert result_texts(result)[-1] == "ran git push origin"
 
 
@@ -277,7 +277,7 @@ def test_what_was_revoked_is_forgotten_in_the_journal_too(tmp_path: Path) -> Non
         agent = builder(approval, *turns).with_approver(person).with_journal(journal).build()
         result = agent.run_sync("Go.")
         assert result_texts(result)[-1] == "Denied: each time"
-        story = fold(journal.read(result.state.run_id))
+        story = fold(journal.read_sync(result.state.run_id))
     assert story.state.remembered == result.state.remembered == {}
 
 

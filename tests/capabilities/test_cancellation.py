@@ -106,7 +106,7 @@ async def test_a_deadline_holds_over_a_resume(tmp_path: Path) -> None:
     result = await late.resume("r", {paused.pending[0].id: True})
     assert (result.status, used) == (RunStatus.CANCELLED, [])
     assert "has passed" in result.explain()
-    journal.close()
+    await journal.close()
 
 
 def _ask(ctx: Any) -> Any:

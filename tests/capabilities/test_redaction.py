@@ -86,7 +86,7 @@ def test_nothing_secret_is_kept(tmp_path: Path, heard: list[str]) -> None:
         )
         result = agent.build().run_sync(f"My token is {TOKEN} and my password: hunter2")
         assert secrets_in(in_file(path)) == []
-        assert fold(journal.read(result.state.run_id)).state == result.state
+        assert fold(journal.read_sync(result.state.run_id)).state == result.state
     assert secrets_in(in_file(path)) == []
     assert secrets_in(result.state.to_json()) == []
     assert secrets_in(result.text) == []
@@ -342,11 +342,11 @@ async def test_replay_and_resume_see_what_was_kept(tmp_path: Path) -> None:
         agent = builder(*turns).with_journal(journal)
         return agent.on_before_tool_use(asker, matcher="leak", name="asker").build()
 
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         agent = made(journal, call("leak", how="value"))
         paused = await agent.run(f"Use {TOKEN}.", run_id="r1")
         assert secrets_in(in_file(path)) == []
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         agent = made(journal)
         answers = {question.id: Decision.allow() for question in paused.pending}
         result = await agent.resume("r1", answers)

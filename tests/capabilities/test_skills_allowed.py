@@ -215,7 +215,7 @@ async def test_it_holds_when_another_process_takes_the_run_up(folder: Path, tmp_
     paused = await first.build().run("go", run_id="r")
     again = made(WRITE).build()
     result = await again.resume("r", {each.id: True for each in paused.pending})
-    journal.close()
+    await journal.close()
     assert result_texts(result)[-1] == blocked("reader", "Read, Bash(git:*)")
 
 

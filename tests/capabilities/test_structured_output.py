@@ -235,7 +235,7 @@ async def test_a_finished_run_has_its_value_in_another_process(tmp_path: Path) -
     saved = AgentState.from_json(result.state.to_json())
     assert StructuredOutput(Weather).value(saved) == OSLO
     assert StructuredOutput(Weather).value(result) == OSLO
-    with_journal.definition.journal.close()
+    await with_journal.definition.journal.close()
 
 
 async def test_a_typed_answer_of_any_output_hook_is_made_again() -> None:

@@ -221,4 +221,4 @@ async def test_a_killed_process_leaves_a_run_that_another_continues(tmp_path: Pa
     assert (result.output, result.state.metadata["notes"]) == (whole.output, {"barn": "dusty"})
     assert tuple(result.state.messages) == tuple(whole.state.messages)
     assert result.usage == whole.usage
-    journal.close()
+    await journal.close()

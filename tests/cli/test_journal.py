@@ -26,9 +26,9 @@ def lose(path: Path) -> None:
     older = path.with_name("older.db")
     shutil.copyfile(path, older)
     with SQLiteJournal(path) as journal:
-        (info, *_) = journal.runs()
-        claim = journal.claim(info.run_id)
-        claim.write(journal.read(info.run_id)[:1]).result()
+        (info, *_) = journal.runs_sync()
+        claim = journal.claim_sync(info.run_id)
+        claim.write(journal.read_sync(info.run_id)[:1]).result()
         claim.give_back()
     shutil.move(older, path)
 
@@ -46,7 +46,7 @@ def test_a_backup_is_made_once(place: Any, journal: Path, tmp_path: Path) -> Non
     copy = tmp_path / "copy.db"
     assert place.run("journal", "backup", str(copy)).returncode == 0
     with SQLiteJournal(copy) as copied, SQLiteJournal(journal) as original:
-        assert copied.runs() == original.runs()
+        assert copied.runs_sync() == original.runs_sync()
     again = place.run("journal", "backup", str(copy))
     assert again.returncode == Exit.FAILED
     assert "a backup never replaces anything" in again.stderr
@@ -70,7 +70,7 @@ def test_a_lost_end_is_reported_until_it_is_accepted(place: Any, journal: Path) 
 def test_resume_accepts_a_loss_when_it_is_told_to(place: Any, journal: Path) -> None:
     """Without the flag it refuses."""
     with SQLiteJournal(journal) as opened:
-        (info, *_) = opened.runs()
+        (info, *_) = opened.runs_sync()
     lose(journal)
     assert "is lost" in place.run("resume", info.run_id).stderr
     done = place.run("resume", info.run_id, "--accept-loss")

@@ -287,8 +287,8 @@ def test_a_conversation_that_somebody_else_is_in_is_reported_once(place: Any) ->
     assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
     path = next(place.home.rglob("journal.db"))
     with SQLiteJournal(path) as journal:
-        session = Sessions(journal).list(limit=1)[0].id
-        claim = journal.claim(f"session/{session}")
+        session = Sessions(journal).list_sync(limit=1)[0].id
+        claim = journal.claim_sync(f"session/{session}")
         done = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
         claim.give_back()
     assert done.returncode == Exit.FAILED

@@ -57,7 +57,7 @@ def test_json_is_the_journals_records(place: Any) -> None:
     assert records[-1].type == "result"
     assert done.stderr == ""
     with SQLiteJournal(place.project / "runs.db") as journal:
-        kept = journal.read(records[0].run_id)
+        kept = journal.read_sync(records[0].run_id)
     assert [encode(record).decode() for record in kept] == lines
 
 

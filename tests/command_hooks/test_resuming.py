@@ -140,7 +140,7 @@ def _cuts(journal: PlainStore) -> list[PlainStore]:
 
 
 def _is_on_its_way_out(journal: PlainStore, since: int = 0) -> bool:
-    records = journal.read("r")[since:]
+    records = journal.records("r")[since:]
     steps = [record.step for record in records if isinstance(record, StepFinished)]
     outcome = steps[-1].outcome if steps else None
     is_done = outcome is not None and not outcome.should_continue
@@ -166,7 +166,7 @@ async def test_wherever_it_died_they_are_called_and_replay_is_identical(stage: A
         said = texts(result.state.messages)
         assert sum("be kind" in each for each in said) == 2
         assert any(each.startswith("[hello]") for each in said) or "not known" in " ".join(said)
-        assert texts(fold(journal.read("r")).state.messages) == said
+        assert texts(fold(await journal.read("r")).state.messages) == said
         replayed = await replay(journal, "r", agent_up(stage, None))
         assert replayed.identical, replayed
         assert replayed.is_whole
@@ -184,7 +184,7 @@ async def test_it_dies_twice(stage: Any) -> None:
     await agent_up(stage, journal).resume("r")
     places = [
         at
-        for at, record in enumerate(journal.read("r"))
+        for at, record in enumerate(await journal.read("r"))
         if at >= count and isinstance(record, HookRan)
     ]
     again = journal.cut(places[0] + 1)
@@ -223,7 +223,7 @@ async def test_what_has_its_end_does_not_continue(stage: Any) -> None:
     await agent_up(stage, first).run("go", run_id="r")
     ended = next(filter(_is_on_its_way_out, _cuts(first)))
     await agent_up(stage, ended).resume("r")
-    assert any(isinstance(record, RunTakenUp) for record in ended.read("r"))
+    assert any(isinstance(record, RunTakenUp) for record in ended.records("r"))
     assert sources_up(stage) == ["startup"]
 
 
@@ -242,11 +242,11 @@ async def test_it_had_waited_and_died_after_that(stage: Any) -> None:
         if _is_on_its_way_out(journal, count):
             break
         (stage.root / "starts").unlink(missing_ok=True)
-        waits = {each.id: True for each in fold(journal.read("r")).state.pending}
+        waits = {each.id: True for each in fold(await journal.read("r")).state.pending}
         result = await agent_up(stage, journal).resume("r", waits)
         assert result.status is RunStatus.COMPLETED
         assert sources_up(stage) == ["resume"]
         replayed = await replay(journal, "r", agent_up(stage, None))
         assert replayed.identical, replayed
         assert texts(replayed.result.state.messages) == texts(result.state.messages)
-        assert texts(fold(journal.read("r")).state.messages) == texts(result.state.messages)
+        assert texts(fold(await journal.read("r")).state.messages) == texts(result.state.messages)

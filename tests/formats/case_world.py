@@ -191,7 +191,7 @@ class Case(NamedTuple):
         agent = self.agent(world, journal)
         if not self.later:
             return await agent.resume(self.name)
-        pending = pending_of(journal, self.name)
+        pending = await pending_of(journal, self.name)
         if not pending:  # it was killed, and asks when it is resumed
             return await answered(agent, await agent.resume(self.name), self.later)
         result = await agent.resume(self.name, chosen(pending, self.later[0]))
@@ -202,9 +202,9 @@ IN_DOUBT: dict[str, Any] = {}
 """How calls in doubt are resolved, by case; in all others the model reads that the outcome is unknown."""
 
 
-def pending_of(journal: SQLiteJournal, run_id: str) -> tuple[Any, ...]:
+async def pending_of(journal: SQLiteJournal, run_id: str) -> tuple[Any, ...]:
     """The questions that a recorded run waits for."""
-    last = journal.read(run_id)[-1]
+    last = (await journal.read(run_id))[-1]
     return tuple(getattr(last, "pending", ()))
 
 

@@ -106,7 +106,7 @@ def exported(journal: SQLiteJournal) -> str:
 
 def listed(journal: SQLiteJournal) -> list[Any]:
     """What the journal says of its runs and sessions, without reading them."""
-    infos: Iterable[Any] = (*journal.runs(), *journal.sessions())
+    infos: Iterable[Any] = (*journal.runs_sync(), *journal.sessions_sync())
     return [msgspec.to_builtins(info) for info in infos]
 
 
@@ -115,13 +115,13 @@ async def sessions(path: Path, folder: Path) -> dict[str, Any]:
     copied = folder / "sessions.db"
     shutil.copy(path, copied)
     world = World(folder, start=LATER)
-    with SQLiteJournal(copied) as journal:
+    async with SQLiteJournal(copied) as journal:
         known = session_cases.sessions_of(journal, world)
         shown = {}
-        for info in known.list():
-            session = known.get(info.id)
+        for info in await known.list():
+            session = await known.get(info.id)
             shown[info.id] = {
-                "show": str(session.show()),
+                "show": str(await session.show()),
                 "title": session.title,
                 "status": session.status.value,
                 "version": session.version,

@@ -31,30 +31,30 @@ def sessions_of(journal: SQLiteJournal, world: World) -> Sessions:
 async def record(journal: SQLiteJournal, world: World) -> list[AgentState]:
     """Everything that can be done with sessions. Gives the states they end with."""
     sessions = sessions_of(journal, world)
-    summer = sessions.create(title="Summer", id="summer")
+    summer = await sessions.create(title="Summer", id="summer")
     await summer.run(agent(world, journal, call("look"), say("A room.")), "Rome in June?")
     await summer.run(agent(world, journal, say("July too.")), "And July?")
-    summer.rename("Summer in Rome")
+    await summer.rename("Summer in Rome")
     paused = await summer.run(agent(world, journal, call("pay", amount=3), NOTHING), "Book it.")
     booked = agent(world, journal, call("pay", amount=3), NOTHING)
     await summer.resume_run(booked, chosen(paused.pending, {"pay": Decision.allow(remember=True)}))
-    fork = summer.fork(at=2, title="Cheaper", id="cheaper")
+    fork = await summer.fork(at=2, title="Cheaper", id="cheaper")
     await fork.run(agent(world, journal, say("Naples.")), "Somewhere cheaper?")
-    summer.rewind(to=3)
+    await summer.rewind(to=3)
     await summer.run(agent(world, journal, say("With a pool.")), "A hotel?")
     await summer.close(agent(world, journal), reason="prompt_input_exit")
     await summer.run(agent(world, journal, say("And a garden.")), "Is that all?")
     await summer.close(agent(world, journal), reason="prompt_input_exit")
 
-    cleared = sessions.create(id="cleared")
+    cleared = await sessions.create(id="cleared")
     await cleared.run(agent(world, journal, say("One.")), "First")
-    cleared.clear()
+    await cleared.clear()
     await cleared.run(agent(world, journal, say("Two.")), "Second")
-    cleared.suspend()
-    cleared.resume()
-    cleared.suspend()
+    await cleared.suspend()
+    await cleared.resume()
+    await cleared.suspend()
 
-    waiting = sessions.create(id="waiting", title="Waiting")
+    waiting = await sessions.create(id="waiting", title="Waiting")
     await waiting.run(agent(world, journal, call("pay", amount=4), NOTHING), "Pay.")
     return [summer.state, fork.state, waiting.state]
 
@@ -62,7 +62,7 @@ async def record(journal: SQLiteJournal, world: World) -> list[AgentState]:
 async def cut_off(journal: SQLiteJournal, folder: Path) -> None:
     """A session whose last run was killed in its tool."""
     world = World(folder, kill_at="note", start=THEN + 1000)
-    session = sessions_of(journal, world).create(id="cut", title="Cut off")
+    session = await sessions_of(journal, world).create(id="cut", title="Cut off")
     await session.run(agent(world, journal, say("Hello.")), "Hi.")
     await session.run(killed_agent(world, journal), "Note it.")
 
@@ -75,24 +75,24 @@ def killed_agent(world: World, journal: SQLiteJournal) -> Agent:
 
 async def continue_waiting(journal: SQLiteJournal, world: World) -> Any:
     """Answer the session that waits."""
-    session = sessions_of(journal, world).get("waiting")
+    session = await sessions_of(journal, world).get("waiting")
     again = agent(world, journal, call("pay", amount=4), NOTHING)
     return await session.resume_run(again, chosen(session.pending, {"pay": YES}))
 
 
 async def continue_cut(journal: SQLiteJournal, world: World) -> Any:
     """Continue with the session that was cut off."""
-    session = sessions_of(journal, world).get("cut")
+    session = await sessions_of(journal, world).get("cut")
     return await session.resume_run(killed_agent(world, journal))
 
 
 async def continue_each(journal: SQLiteJournal, world: World) -> dict[str, list[str]]:
     """Another run in each session in which one can be made, after what has to be done for that."""
     sessions = sessions_of(journal, world)
-    sessions.get("cleared").resume()
+    await (await sessions.get("cleared")).resume()
     said = {}
     for name in ("summer", "cheaper", "cleared"):
-        session = sessions.get(name)
+        session = await sessions.get(name)
         result = await session.run(agent(world, journal, *[say("More.")] * 9), "More?")
         said[name] = [message.text for message in result.state.messages]
     return said

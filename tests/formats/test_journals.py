@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -14,7 +15,7 @@ from outcomes import FINISHED_CASES, UNFINISHED_CASES, exported, listed, result_
 from recorded import JOURNALS, VERSIONS, content, expected, states, unpack
 
 from hookline import SQLiteJournal
-from hookline.journal import AnyRecord, MemoryJournal, Record, StoredForm, decode, encode, fold
+from hookline.journal import AnyRecord, MemoryJournal, Record, StoredForm, decode, encode, story_of
 
 EVERY = [(version, name) for version in VERSIONS for name in JOURNALS]
 NOT_IN_THE_DATA = {
@@ -45,7 +46,7 @@ def with_new_fields(version: str, name: str) -> list[Any]:
 def test_a_journal_opens_and_is_whole(version: str, name: str, tmp_path: Path) -> None:
     """The check finds no damage, and the list of runs is the same."""
     with SQLiteJournal(unpack(version, f"{name}.db", tmp_path)) as journal:
-        report = journal.check()
+        report = journal.check_sync()
         assert report.ok, report
         assert report.records == len(lines_of(version, name))
         assert json.loads(json.dumps(listed(journal))) == with_new_fields(version, name)
@@ -61,7 +62,7 @@ def test_a_journal_exports_and_imports_the_same_lines(
         assert exported(journal).encode() == lines
     with SQLiteJournal(tmp_path / "new.db") as journal:
         journal.import_lines(io.BytesIO(lines))
-        assert journal.check().ok
+        assert journal.check_sync().ok
         assert exported(journal).encode() == lines
 
 
@@ -80,7 +81,7 @@ def test_every_record_is_read_and_written_as_it_was(
         found = [
             json.loads(line)
             for run_id in dict.fromkeys(line["run_id"] for line in lines_of(version, name))
-            for line in stored(version, journal.read(run_id))
+            for line in stored(version, journal.read_sync(run_id))
         ]
         assert found == lines_of(version, name)
 
@@ -115,10 +116,11 @@ def test_records_add_up_to_the_saved_state(name: str, version: str, tmp_path: Pa
     saved = states(version)
     compared = 0
     with SQLiteJournal(unpack(version, f"{name}.db", tmp_path)) as journal:
-        for info in journal.runs():
+        for info in journal.runs_sync():
             if info.run_id in saved:
                 assert (
-                    fold(journal.read(info.run_id), journal).state.to_json() == saved[info.run_id]
+                    asyncio.run(story_of(journal.read_sync(info.run_id), journal)).state.to_json()
+                    == saved[info.run_id]
                 )
                 compared += 1
     assert compared == len(saved.keys() & ids(version, name))
@@ -133,7 +135,7 @@ def ids(version: str, name: str) -> set[str]:
 async def test_a_finished_run_gives_its_result_again(version: str, tmp_path: Path) -> None:
     """`resume` of a run that is over runs nothing."""
     saved = states(version)
-    with SQLiteJournal(unpack(version, "finished.db", tmp_path)) as journal:
+    async with SQLiteJournal(unpack(version, "finished.db", tmp_path)) as journal:
         for name, case in FINISHED_CASES.items():
             world = World(tmp_path, start=LATER)
             result = await case.agent(world, journal).resume(name)
@@ -163,8 +165,8 @@ async def test_a_journal_with_a_live_log_opens(version: str, tmp_path: Path) -> 
     world = World(tmp_path, start=LATER)
     for line in was["did"]:
         world.do(line)
-    with SQLiteJournal(path) as journal:
-        assert journal.check().ok
+    async with SQLiteJournal(path) as journal:
+        assert (await journal.check()).ok
         assert result_of(await case.resume(world, journal), world) == was["resumed"]
 
 

@@ -20,9 +20,9 @@ async def test_an_unfinished_run_ends_as_it_did(name: str, version: str, tmp_pat
     world = World(tmp_path, start=LATER)
     for line in was["did"]:
         world.do(line)
-    with SQLiteJournal(unpack(version, "unfinished.db", tmp_path)) as journal:
+    async with SQLiteJournal(unpack(version, "unfinished.db", tmp_path)) as journal:
         assert await resumed(UNFINISHED_CASES[name], world, journal) == was["resumed"]
-        assert journal.check().ok
+        assert (await journal.check()).ok
         before = world.did
         again = await replayed(UNFINISHED_CASES[name], world, journal)
         assert again["difference"] == was["replay"]["difference"]

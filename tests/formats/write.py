@@ -137,7 +137,7 @@ def write_finished(target: Path, work: Path) -> None:
         world = World(fresh(work / "finished" / name))
 
         async def body(case: Case = case, world: World = world) -> None:
-            with SQLiteJournal(path) as journal:
+            async with SQLiteJournal(path) as journal:
                 result = await case.begin(world, journal)
             dump(world.folder / "result.json", outcomes.result_of(result, world))
             add_state(target, result.state)
@@ -173,7 +173,7 @@ def write_unfinished(target: Path, work: Path) -> None:
             world = World(folder, kill_at=place)
 
             async def body(case: Case = case, world: World = world, number: int = number) -> None:
-                with SQLiteJournal(path) as journal:
+                async with SQLiteJournal(path) as journal:
                     begun = case.take_up if number else case.begin
                     result = await begun(world, journal)
                     add_state(target, result.state)
@@ -202,12 +202,12 @@ def write_sessions(target: Path, work: Path) -> None:
     folder, cut = fresh(work / "sessions"), fresh(work / "sessions-cut")
 
     async def body() -> None:
-        with SQLiteJournal(path) as journal:
+        async with SQLiteJournal(path) as journal:
             for state in await session_cases.record(journal, World(folder)):
                 add_state(target, state)
 
     async def killed() -> None:
-        with SQLiteJournal(path) as journal:
+        async with SQLiteJournal(path) as journal:
             await session_cases.cut_off(journal, cut)
 
     in_process(body)
@@ -229,7 +229,7 @@ def write_live(target: Path, work: Path) -> None:
     world = World(fresh(work / "live"), kill_at=case.kill_at[0])
 
     async def body() -> None:
-        with SQLiteJournal(path) as journal:
+        async with SQLiteJournal(path) as journal:
             await case.begin(world, journal)
 
     in_process(body, is_killed=True)
@@ -257,7 +257,7 @@ def close(path: Path, target: Path) -> None:
     """Put a journal into one file, with its export and its list of runs beside it."""
     with SQLiteJournal(path) as journal:
         journal.vacuum()
-        report = journal.check()
+        report = journal.check_sync()
         if not report.ok:
             raise SystemExit(str(report))
         lines = path.with_suffix(".jsonl")

@@ -80,7 +80,7 @@ def journal(request: pytest.FixtureRequest, path: Path) -> Iterator[MemoryJourna
     """A store of each kind: what a test with it says holds for both."""
     store = MemoryJournal() if request.param == "memory" else SQLiteJournal(path)
     yield store
-    store.close()
+    store.close_sync()
 
 
 @pytest.fixture

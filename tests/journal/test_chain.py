@@ -28,7 +28,7 @@ def damaged(path: Path, story: Story) -> Callable[..., SQLiteJournal]:
     """A journal with two runs of ten records, each record a batch, after something was done to its tables."""
     with SQLiteJournal(path) as journal:
         for name in ("r", "other"):
-            claim = journal.claim(name)
+            claim = journal.claim_sync(name)
             for record in story(name):
                 claim.write([record])
             claim.give_back()
@@ -155,18 +155,18 @@ def test_damage_is_found_and_named(
 ) -> None:
     """By `check`, and by reading the run; the other run is not affected."""
     with damaged(*statements) as journal:
-        found = journal.check().damage
+        found = journal.check_sync().damage
         assert (found[0].run_id, found[0].position) == ("r", position)
         assert harm in {damage.harm for damage in found}
         assert any(words in str(damage) for damage in found)
         assert {damage.run_id for damage in found} == {"r"}
-        report = journal.check()
+        report = journal.check_sync()
         assert not report.ok
         assert words in str(report)
         assert str(report).splitlines()[0].endswith("damaged (1 run)")
         with pytest.raises(JournalError, match=r"the journal is damaged: run 'r'.*backup"):
-            journal.read("r")
-        assert journal.read("other") == story("other")
+            journal.read_sync("r")
+        assert journal.read_sync("other") == story("other")
 
 
 @pytest.mark.parametrize("case", ["the last one cut off", "another ending", "one too many"])
@@ -177,14 +177,16 @@ def test_nothing_is_added_to_a_run_that_does_not_end_where_it_ended(
     with damaged(*CASES[case][0]) as journal:
         for _ in range(2):
             with pytest.raises(JournalError, match="run 'r' does not end where it ended"):
-                journal.claim("r")
+                journal.claim_sync("r")
 
 
 def test_all_damage_is_found_not_just_the_first(damaged: Callable[..., SQLiteJournal]) -> None:
     """After a break the search continues."""
     other = first_id(2)
     with damaged((EDIT, at(1)), (DROP, at(5)), (DROP, at(9)), (EDIT, other + 1)) as journal:
-        found = [(damage.run_id, damage.harm, damage.position) for damage in journal.check().damage]
+        found = [
+            (damage.run_id, damage.harm, damage.position) for damage in journal.check_sync().damage
+        ]
     assert sorted(found) == [
         ("other", "edited", 1),
         ("r", "edited", 1),
@@ -197,22 +199,24 @@ def test_a_record_that_is_there_twice(damaged: Callable[..., SQLiteJournal]) -> 
     """Batches that overlap were not written by us."""
     merge = "UPDATE batches SET links = links || links, records = '[1,2]' WHERE id = ?"
     with damaged((merge, at(3))) as journal:
-        assert any("record 4 is there twice" in str(damage) for damage in journal.check().damage)
+        assert any(
+            "record 4 is there twice" in str(damage) for damage in journal.check_sync().damage
+        )
 
 
 def test_records_of_no_run(damaged: Callable[..., SQLiteJournal]) -> None:
     """A run that was taken out of the list has left its records behind."""
     with damaged(("DELETE FROM runs WHERE run_id = 'r'",)) as journal:
-        assert [damage.harm for damage in journal.check().damage] == ["stray", "missing"]
-        assert "records of a run that is not in the list" in str(journal.check())
-        assert [info.run_id for info in journal.runs()] == ["other"]
+        assert [damage.harm for damage in journal.check_sync().damage] == ["stray", "missing"]
+        assert "records of a run that is not in the list" in str(journal.check_sync())
+        assert [info.run_id for info in journal.runs_sync()] == ["other"]
 
 
 @pytest.mark.parametrize("number", [-(2**31), -1, 2**31 - 1])
 def test_records_far_off(damaged: Callable[..., SQLiteJournal], number: int) -> None:
     """Wherever they are."""
     with damaged(("INSERT INTO batches VALUES (?, x'', '')", number * 2**32)) as journal:
-        assert [damage.harm for damage in journal.check().damage] == ["stray"]
+        assert [damage.harm for damage in journal.check_sync().damage] == ["stray"]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +236,8 @@ def test_a_list_that_says_something_else(
 ) -> None:
     """The chain is whole, so the run can be read; check compares the list with the records."""
     with damaged((f"UPDATE runs SET {column} = ? WHERE run_id = 'r'", value)) as journal:
-        assert len(journal.read("r")) == 10
-        (damage,) = journal.check().damage
+        assert len(journal.read_sync("r")) == 10
+        (damage,) = journal.check_sync().damage
         assert (damage.run_id, damage.harm) == ("r", "summary")
         assert f"the list says {column} is {value!r}, its records say" in str(damage)
 
@@ -242,19 +246,19 @@ def test_a_list_that_makes_no_sense(damaged: Callable[..., SQLiteJournal]) -> No
     """The error says so; the report says which run it is, and that run can be deleted."""
     with damaged(("UPDATE runs SET status = 'asleep' WHERE run_id = 'r'",)) as journal:
         with pytest.raises(JournalError, match="its list of runs holds Invalid enum value"):
-            journal.runs()
-        (damage,) = journal.check().damage
+            journal.runs_sync()
+        (damage,) = journal.check_sync().damage
         assert (damage.run_id, damage.harm) == ("r", "unreadable")
-        journal.delete("r")
-        assert [info.run_id for info in journal.runs()] == ["other"]
-        assert journal.check().ok
+        journal.delete_sync("r")
+        assert [info.run_id for info in journal.runs_sync()] == ["other"]
+        assert journal.check_sync().ok
 
 
 def test_a_damaged_run_can_be_deleted(damaged: Callable[..., SQLiteJournal]) -> None:
     """And then the journal is whole again."""
     with damaged((EDIT, at(1)), (DROP, at(4))) as journal:
-        journal.delete("r")
-        assert journal.check().ok
+        journal.delete_sync("r")
+        assert journal.check_sync().ok
 
 
 def test_a_damaged_run_is_not_exported(damaged: Callable[..., SQLiteJournal]) -> None:
@@ -268,12 +272,12 @@ def test_a_damaged_run_is_not_exported(damaged: Callable[..., SQLiteJournal]) ->
 def test_records_of_a_newer_version(path: Path) -> None:
     """The chain is whole, and they mean nothing here: that is not damage, and the remedy says what it is."""
     with SQLiteJournal(path) as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         claim.write([RunStarted("r", 0, 0.0, "agent", version=99)]).result()
         claim.give_back()
         with pytest.raises(JournalError, match=r"record 0 of run 'r'.*version 99.*Upgrade"):
-            journal.read("r")
-        assert "version 99" in str(journal.check())
+            journal.read_sync("r")
+        assert "version 99" in str(journal.check_sync())
 
 
 # --- any edit at all -------------------------------------------------------------------------------
@@ -288,7 +292,7 @@ def test_any_edit_of_a_batch_is_found(
     path = tmp_path_factory.mktemp("edit") / "journal.db"
     sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     with SQLiteJournal(path) as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         for number, size in enumerate(sizes):
             claim.write([PromptSubmitted("r", number, 0.5, "text")] * size)
         claim.give_back()
@@ -304,9 +308,9 @@ def test_any_edit_of_a_batch_is_found(
         with connection:
             connection.execute(update, (*columns, id))
     with SQLiteJournal(path) as journal:
-        assert not journal.check().ok
+        assert not journal.check_sync().ok
         with pytest.raises(JournalError):
-            journal.read("r")
+            journal.read_sync("r")
 
 
 def test_damage_is_a_value() -> None:

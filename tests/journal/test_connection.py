@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 
 def keep(journal: SQLiteJournal, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
-    claim = journal.claim(records[0].run_id)
+    claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
     claim.give_back()
 
@@ -39,13 +39,13 @@ def keep(journal: SQLiteJournal, records: list[Record]) -> None:
 def test_a_directory_in_its_place(tmp_path: Path) -> None:
     """The remedy gives a file in it."""
     with pytest.raises(JournalError, match=rf"directory.*Give a file in it: '{tmp_path}/journal"):
-        SQLiteJournal(tmp_path)
+        SQLiteJournal(tmp_path).open_sync()
 
 
 def test_a_missing_directory(tmp_path: Path) -> None:
     """It is named; nothing is made."""
     with pytest.raises(JournalError, match=rf"there is no directory '{tmp_path}/a/b'.*Make the"):
-        SQLiteJournal(tmp_path / "a" / "b" / "journal.db")
+        SQLiteJournal(tmp_path / "a" / "b" / "journal.db").open_sync()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -53,16 +53,16 @@ def test_a_file_where_the_directory_should_be(tmp_path: Path) -> None:
     """The same."""
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match="there is no directory"):
-        SQLiteJournal(tmp_path / "file" / "journal.db")
+        SQLiteJournal(tmp_path / "file" / "journal.db").open_sync()
 
 
 def test_a_device(tmp_path: Path) -> None:
     """What is written there is gone."""
     with pytest.raises(JournalError, match=r"device or a pipe.*Give a file"):
-        SQLiteJournal("/dev/null")
+        SQLiteJournal("/dev/null").open_sync()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(JournalError, match="device or a pipe"):
-        SQLiteJournal(tmp_path / "pipe")
+        SQLiteJournal(tmp_path / "pipe").open_sync()
 
 
 # --- a file that is no journal ---------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_a_file_that_is_no_database(path: Path, content: bytes) -> None:
     """However small it is; it is left as it is."""
     path.write_bytes(content)
     with pytest.raises(JournalError, match=r"it is not a journal.*move that file away"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
     assert path.read_bytes() == content
 
 
@@ -86,7 +86,7 @@ def test_a_database_of_another_program(path: Path) -> None:
     connection.close()
     content = path.read_bytes()
     with pytest.raises(JournalError, match=r"a database of another program.*file of its own"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
     assert path.read_bytes() == content
 
 
@@ -95,7 +95,7 @@ def test_an_empty_file_becomes_a_journal(path: Path, story: Story) -> None:
     path.touch()
     with SQLiteJournal(path) as journal:
         keep(journal, story())
-        assert journal.check().ok
+        assert journal.check_sync().ok
 
 
 def test_a_journal_that_was_emptied(path: Path, story: Story) -> None:
@@ -104,10 +104,10 @@ def test_a_journal_that_was_emptied(path: Path, story: Story) -> None:
         keep(journal, story())
     os.truncate(path, 0)
     with pytest.raises(JournalError, match=r"has been emptied.*backup, or delete it"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
     path.unlink()
     with SQLiteJournal(path) as journal:
-        assert journal.runs() == []
+        assert journal.runs_sync() == []
 
 
 # --- a damaged file --------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in range(6):
             run_id = f"run {number}"
             prompts = [PromptSubmitted(run_id, n, float(n), "word " * 60) for n in range(12)]
-            claim = journal.claim(run_id)
+            claim = journal.claim_sync(run_id)
             claim.write(prompts[:5])
             claim.write(prompts[5:]).result()
             claim.give_back()
@@ -132,20 +132,21 @@ def look(path: Path) -> tuple[list[object], bool]:
     """Everything that can be had from a journal, and whether its check is clean. Only our errors may come out."""
     try:
         with SQLiteJournal(path) as journal:
-            everything = [*journal.runs(), *(journal.read(f"run {n}") for n in range(6))]
-            return everything, journal.check().ok
+            everything = [*journal.runs_sync(), *(journal.read_sync(f"run {n}") for n in range(6))]
+            return everything, journal.check_sync().ok
     except JournalError:
         return [], False
 
 
 def check_report(path: Path) -> None:
     """A damaged journal refuses to open, or gives a report."""
+    journal = SQLiteJournal(path)
     try:
-        journal = SQLiteJournal(path)
+        journal.open_sync()
     except JournalError:
         return
     with journal:
-        assert str(journal.check())
+        assert str(journal.check_sync())
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -185,14 +186,14 @@ def test_damage_in_the_file_is_reported_by_run(sound: Path, tmp_path: Path) -> N
     content[page : page + 4096] = bytes(4096)
     copy.write_bytes(content)
     with SQLiteJournal(copy) as journal:
-        report = journal.check()
+        report = journal.check_sync()
         assert not report.ok
         assert report.file_damage
         assert "run 'run 3'" in str(report)
         readable = 0
         for number in range(6):
             with suppress(JournalError):
-                readable += len(journal.read(f"run {number}")) == 12
+                readable += len(journal.read_sync(f"run {number}")) == 12
         assert 0 < readable < 6
 
 
@@ -201,7 +202,7 @@ def test_damage_in_the_file_is_reported_by_run(sound: Path, tmp_path: Path) -> N
 
 def fill(journal: SQLiteJournal, size: int = 2000) -> tuple[int, JournalError]:
     """Write batches of two until one fails. Gives how many were committed, and why no more."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     for number in range(0, 100_000, 2):
         records = [PromptSubmitted("r", number + n, 0.0, "x" * size) for n in (0, 1)]
         try:
@@ -216,19 +217,19 @@ def fill(journal: SQLiteJournal, size: int = 2000) -> tuple[int, JournalError]:
 
 def go_on_after(journal: SQLiteJournal, count: int) -> None:
     """All that was committed is there, nothing is in part, and with room again the run continues."""
-    assert len(journal.read("r")) == count
-    assert journal.check().ok
-    claim = journal.claim("r")
+    assert len(journal.read_sync("r")) == count
+    assert journal.check_sync().ok
+    claim = journal.claim_sync("r")
     claim.write([PromptSubmitted("r", count, 0.0, "more")]).result()
     claim.give_back()
-    assert len(journal.read("r")) == count + 1
-    assert journal.check().ok
+    assert len(journal.read_sync("r")) == count + 1
+    assert journal.check_sync().ok
 
 
 def test_a_file_that_may_not_grow(sqlite: SQLiteJournal) -> None:
     """SQLite's own limit."""
-    assert sqlite._writer is not None
-    sqlite._writer.run_exclusively(
+    assert sqlite._open()._writer is not None
+    sqlite._open()._writer.run_exclusively(
         lambda connection: connection.execute("PRAGMA max_page_count = 60")
     )
     count, error = fill(sqlite)
@@ -236,7 +237,7 @@ def test_a_file_that_may_not_grow(sqlite: SQLiteJournal) -> None:
     assert "the disk is full" in str(error)
     again = "start it again if the journal does not list it"
     assert error.remedy == f"Free some space, then resume the run; {again}."
-    sqlite._writer.run_exclusively(
+    sqlite._open()._writer.run_exclusively(
         lambda connection: connection.execute("PRAGMA max_page_count = 100000")
     )
     go_on_after(sqlite, count)
@@ -244,18 +245,18 @@ def test_a_file_that_may_not_grow(sqlite: SQLiteJournal) -> None:
 
 def test_other_runs_are_not_poisoned(sqlite: SQLiteJournal, story: Story) -> None:
     """Only the claim whose write failed is broken."""
-    other = sqlite.claim("other")
+    other = sqlite.claim_sync("other")
     other.write(story("other")[:5]).result()
-    assert sqlite._writer is not None
-    sqlite._writer.run_exclusively(
+    assert sqlite._open()._writer is not None
+    sqlite._open()._writer.run_exclusively(
         lambda connection: connection.execute("PRAGMA max_page_count = 30")
     )
     fill(sqlite)
-    sqlite._writer.run_exclusively(
+    sqlite._open()._writer.run_exclusively(
         lambda connection: connection.execute("PRAGMA max_page_count = 100000")
     )
     other.write(story("other")[5:]).result()
-    assert sqlite.read("other") == story("other")
+    assert sqlite.read_sync("other") == story("other")
 
 
 def test_a_limit_on_the_size_of_files(path: Path) -> None:
@@ -270,7 +271,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
 count, error = fill(journal)
 print(count)
 print(error)
-print(len(journal.read("r")), journal.check())
+print(len(journal.read_sync("r")), journal.check_sync())
 """
     ended = subprocess.run(
         [sys.executable, "-c", code, str(path), *(str(HERE / name) for name in ("", "../support"))],
@@ -309,7 +310,7 @@ def test_a_full_disk(small_disk: Path, synchronous: str) -> None:
         count, error = fill(journal)
         assert count > 10
         assert "the disk is full" in str(error)
-        assert len(journal.read("r")) == count
+        assert len(journal.read_sync("r")) == count
         ballast.unlink()
         go_on_after(journal, count)
 
@@ -320,9 +321,10 @@ def test_a_journal_cannot_be_made_on_a_full_disk(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         ballast.write_bytes(bytes(400_000))
     with pytest.raises(JournalError, match=r"journal.db' cannot be opened"):
-        SQLiteJournal(small_disk / "journal.db")
+        SQLiteJournal(small_disk / "journal.db").open_sync()
     ballast.unlink()
-    SQLiteJournal(small_disk / "journal.db").close()
+    with SQLiteJournal(small_disk / "journal.db"):
+        pass
 
 
 # --- a read-only file or disk ----------------------------------------------------------------------
@@ -338,14 +340,14 @@ def mortal() -> Iterator[Path]:
 def check_read_only(path: Path, records: list[Record]) -> None:
     """Everything can be read, and nothing written."""
     with SQLiteJournal(path) as journal:
-        assert journal.read("r") == records
-        assert len(journal.runs()) == 1
-        assert journal.check().ok
+        assert journal.read_sync("r") == records
+        assert len(journal.runs_sync()) == 1
+        assert journal.check_sync().ok
         for ask in (
-            lambda: journal.claim("r"),
-            lambda: journal.claim("new"),
-            lambda: journal.delete("r"),
-            lambda: journal.prune(keep=0),
+            lambda: journal.claim_sync("r"),
+            lambda: journal.claim_sync("new"),
+            lambda: journal.delete_sync("r"),
+            lambda: journal.prune_sync(keep=0),
             journal.vacuum,
         ):
             with pytest.raises(JournalError, match=r"is read-only.*writable, or give another path"):
@@ -369,7 +371,7 @@ def test_a_read_only_directory(mortal: Path, story: Story) -> None:
     mortal.chmod(0o555)
     check_read_only(path, story())
     with pytest.raises(JournalError, match=r"cannot be made: its directory is read-only"):
-        SQLiteJournal(mortal / "new.db")
+        SQLiteJournal(mortal / "new.db").open_sync()
 
 
 def test_a_file_that_may_not_be_read(mortal: Path, story: Story) -> None:
@@ -379,19 +381,19 @@ def test_a_file_that_may_not_be_read(mortal: Path, story: Story) -> None:
         keep(journal, story())
     path.chmod(0o000)
     with pytest.raises(JournalError, match=r"cannot be opened.*readable and writable"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
 
 
 def test_a_file_that_becomes_read_only_while_it_is_open(mortal: Path, story: Story) -> None:
     """What is open stays open: the run continues."""
     path = mortal / "journal.db"
     with SQLiteJournal(path) as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         claim.write(story()[:4]).result()
         path.chmod(0o444)
         claim.write(story()[4:]).result()
         claim.give_back()
-        assert journal.read("r") == story()
+        assert journal.read_sync("r") == story()
 
 
 @pytest.mark.skipif(not is_root, reason="a read-only mount takes root")
@@ -407,26 +409,26 @@ def test_a_read_only_disk(small_disk: Path, story: Story) -> None:
 def test_a_run_that_is_not_there_is_no_damage(sqlite: SQLiteJournal) -> None:
     """A kind of its own among the errors of a journal."""
     with pytest.raises(UnknownRunError):
-        sqlite.read("r")
+        sqlite.read_sync("r")
 
 
 def test_another_process_that_does_not_stop_writing(
     path: Path, sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a long wait, an error that says so; the run can continue later."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()[:3]).result()
     monkeypatch.setattr("hookline.journal.writer.BUSY_SECONDS", 0.02)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(JournalError, match=r"another process has been writing.*try again"):
         claim.write(story()[3:]).result()
-    assert sqlite.read("r") == story()[:3]
+    assert sqlite.read_sync("r") == story()[:3]
     other.execute("ROLLBACK")
     other.close()
     claim.give_back()
     keep(sqlite, story()[3:])
-    assert sqlite.read("r") == story()
+    assert sqlite.read_sync("r") == story()
 
 
 @pytest.mark.parametrize("what", ["deleted", "moved", "replaced"])
@@ -434,7 +436,7 @@ def test_a_file_that_is_gone_while_it_is_open(
     path: Path, sqlite: SQLiteJournal, story: Story, what: str
 ) -> None:
     """SQLite would keep writing to a lost file; the run gets an error instead."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()[:4]).result()
     if what == "deleted":
         path.unlink()
@@ -460,7 +462,8 @@ def ask(path: Path, query: str) -> Any:
 
 def test_the_file_says_what_it_is(path: Path) -> None:
     """Which program made it, and the version of its tables; `file` shows both."""
-    SQLiteJournal(path).close()
+    with SQLiteJournal(path):
+        pass
     assert ask(path, "PRAGMA application_id") == (connection.APPLICATION,)
     assert ask(path, "PRAGMA user_version") == (connection.newest(),)
     assert ask(path, "PRAGMA journal_mode") == ("delete",)  # it was closed
@@ -473,7 +476,7 @@ def test_a_newer_version_is_refused(path: Path, story: Story) -> None:
     ask(path, f"PRAGMA user_version = {connection.newest() + 1}")
     content = path.read_bytes()
     with pytest.raises(JournalError, match=r"a newer Hookline.*version \d.*Upgrade hookline"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
     assert path.read_bytes() == content
 
 
@@ -487,9 +490,9 @@ def test_an_older_version_is_brought_up_to_date(
     monkeypatch.setattr(connection, "MIGRATIONS", (*connection.MIGRATIONS, later))
     for _ in range(2):
         with SQLiteJournal(path) as journal:
-            assert journal.read("r") == story()
+            assert journal.read_sync("r") == story()
             keep(journal, story("new"))
-            journal.delete("new")
+            journal.delete_sync("new")
     assert ask(path, "PRAGMA user_version") == (connection.newest(),)
     assert ask(path, "SELECT note FROM runs") == ("none",)
 
@@ -497,7 +500,8 @@ def test_an_older_version_is_brought_up_to_date(
 def test_a_new_file_has_the_newest_version(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes every step on the way."""
     monkeypatch.setattr(connection, "MIGRATIONS", (*connection.MIGRATIONS, "CREATE TABLE more (x)"))
-    SQLiteJournal(path).close()
+    with SQLiteJournal(path):
+        pass
     assert ask(path, "PRAGMA user_version") == (connection.newest(),)
     assert ask(path, "SELECT count(*) FROM more") == (0,)
 
@@ -513,10 +517,10 @@ def test_a_step_that_fails_changes_nothing(
             connection, "MIGRATIONS", (*connection.MIGRATIONS, "DROP TABLE runs; nonsense")
         )
         with pytest.raises(JournalError, match="cannot be opened"):
-            SQLiteJournal(path)
+            SQLiteJournal(path).open_sync()
     with SQLiteJournal(path) as journal:
-        assert journal.read("r") == story()
-        assert journal.check().ok
+        assert journal.read_sync("r") == story()
+        assert journal.check_sync().ok
 
 
 def test_an_older_version_that_cannot_be_written(
@@ -528,7 +532,7 @@ def test_an_older_version_that_cannot_be_written(
     monkeypatch.setattr(connection, "MIGRATIONS", (*connection.MIGRATIONS, "CREATE TABLE more (x)"))
     monkeypatch.setattr("hookline.journal.sqlite.is_writable", lambda path: False)
     with pytest.raises(JournalError, match=r"older than this Hookline.*Make it writable once"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
 
 
 def test_an_empty_file_that_cannot_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -536,7 +540,7 @@ def test_an_empty_file_that_cannot_be_written(path: Path, monkeypatch: pytest.Mo
     path.touch()
     monkeypatch.setattr("hookline.journal.sqlite.is_writable", lambda path: False)
     with pytest.raises(JournalError, match="it is empty, and it is read-only"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
 
 
 def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
@@ -550,7 +554,7 @@ def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
             barrier.wait()
             try:
                 with SQLiteJournal(path) as journal:
-                    assert journal.runs() == []
+                    assert journal.runs_sync() == []
             except BaseException as error:
                 failures.append(error)  # noqa: B023 - joined before the next round
 

@@ -32,7 +32,7 @@ hookline.journal.writer._LOG_PAGES = 40
 def child(seed):
     chance = random.Random(seed)
     journal = SQLiteJournal(sys.argv[1])
-    claims = {run_id: journal.claim(run_id) for run_id in sys.argv[2:]}
+    claims = {run_id: journal.claim_sync(run_id) for run_id in sys.argv[2:]}
     counts = {run_id: claim.tail.records for run_id, claim in claims.items()}
     os.write(1, b"begin %d\\n" % os.getpid())
     number = 0
@@ -87,17 +87,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_torn(
     check(path, acknowledged)
     assert sum(map(len, acknowledged.values())) > KILLS
     if watching is not None:
-        assert watching.check().ok
-        watching.close()
+        assert watching.check_sync().ok
+        watching.close_sync()
 
 
 def check(path: Path, acknowledged: dict[str, set[str]]) -> None:
     """What must hold after every kill."""
     with SQLiteJournal(path) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
         for run_id in acknowledged:
             found: dict[str, list[int]] = defaultdict(list)
-            for position, record in enumerate(journal.read(run_id)):
+            for position, record in enumerate(journal.read_sync(run_id)):
                 assert isinstance(record, PromptSubmitted)
                 assert record.seq == position
                 batch, index, size, *_ = record.text.split(" ")
@@ -114,7 +114,7 @@ import os, sys
 from hookline.journal import PromptSubmitted, SQLiteJournal
 
 with SQLiteJournal(sys.argv[1], synchronous=sys.argv[2]) as journal:
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.write([PromptSubmitted("r", 0, 0.0, "first")]).result()
     for number in range(1, 6):
         os.write(1, b"queued\\n")

@@ -96,13 +96,14 @@ async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners_and_ans
     outer: list[int] = []
     inner: list[int] = []
     parent = Durable((lambda each: outer.append(each.seq),), {"key": Decision.deny("no")})
-    child = parent.for_child("r/0/call_1/1", (lambda each: inner.append(each.seq),))
+    child = await parent.for_child("r/0/call_1/1", (lambda each: inner.append(each.seq),))
     child.append(record(5))
     parent.append(record(6))
     assert (outer, inner) == ([5, 6], [5])
     assert [each.seq for each in child.records] == [5]
     assert [each.seq for each in parent.records] == [6]
-    assert await child.for_child("r/0/call_1/1/0", ()).wait("key") == Decision.deny("no")
+    below = await child.for_child("r/0/call_1/1/0", ())
+    assert await below.wait("key") == Decision.deny("no")
 
 
 class DamagedStore:
@@ -112,25 +113,26 @@ class DamagedStore:
         self.damaged = damaged
         self.held: set[str] = set()
 
-    def claim(self, run_id: str) -> Any:
+    async def claim(self, run_id: str) -> Any:
         self.held.add(run_id)
         return SimpleNamespace(give_back=lambda: self.held.discard(run_id))
 
-    def read(self, run_id: str) -> list[Record]:
+    async def read(self, run_id: str) -> list[Record]:
         raise JournalError("torn") if run_id == self.damaged else UnknownRunError("none")
 
 
-def open_child(store: Any, run_id: str, listeners: tuple[Any, ...]) -> Durable:
+async def open_child(store: Any, run_id: str, listeners: tuple[Any, ...]) -> Durable:
     """The record of a child of a new run."""
-    return begin(store, "parent", ()).for_child(run_id, listeners)
+    parent = await begin(store, "parent", ())
+    return await parent.for_child(run_id, listeners)
 
 
 @pytest.mark.parametrize("open_it", [begin, reopen, open_child])
-def test_a_run_that_cannot_be_read_is_given_back_at_once(open_it: Any) -> None:
+async def test_a_run_that_cannot_be_read_is_given_back_at_once(open_it: Any) -> None:
     """Whoever repairs it need not wait until this process has collected its garbage."""
     store = DamagedStore("run")
     with pytest.raises(JournalError, match="torn") as kept:  # it keeps the frames of the failure
-        open_it(store, "run", ())
+        await open_it(store, "run", ())
     assert "run" not in store.held
     del kept
 
@@ -138,10 +140,10 @@ def test_a_run_that_cannot_be_read_is_given_back_at_once(open_it: Any) -> None:
 async def test_a_child_of_a_silent_parent_can_have_listeners() -> None:
     """And a child without listeners is silent."""
     heard: list[Record] = []
-    child = Durable().for_child("c", (heard.append,))
+    child = await Durable().for_child("c", (heard.append,))
     child.append(record(0))
     assert len(heard) == 1
-    silent = Durable().for_child("c", ())
+    silent = await Durable().for_child("c", ())
     silent.append(record(0))
     assert len(silent.records) == 1
 
@@ -201,7 +203,7 @@ async def test_children_have_the_same_log() -> None:
     heard: list[Record] = []
     parent = Durable()
     parent.redact_with(without)
-    log = parent.for_child("child", (heard.append,))
+    log = await parent.for_child("child", (heard.append,))
     assert log.is_heard
     log.append(HookRan("child", 0, 1.0, reason="secret"))
     log.hold()
@@ -213,4 +215,4 @@ async def test_children_have_the_same_log() -> None:
     assert await log.wait("x") is None
     assert log.commit is None
     log.flush()
-    log.close()
+    await log.close()

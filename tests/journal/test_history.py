@@ -22,7 +22,7 @@ GONE = (
 
 def keep(journal: MemoryJournal | SQLiteJournal, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
-    claim = journal.claim(records[0].run_id)
+    claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
     claim.give_back()
 
@@ -33,7 +33,7 @@ def made(path: Path, story: Story) -> Path:
     with SQLiteJournal(path) as journal:
         keep(journal, story("above"))
         keep(journal, story("child", parent="above"))
-        Sessions(journal).create(id="talk")
+        Sessions(journal).create_sync(id="talk")
     path.with_name("journal.db-commits").unlink()  # so that the list alone must tell
     return path
 
@@ -49,10 +49,10 @@ def edit(path: Path, *statements: str) -> None:
 def test_what_is_gone_is_missed(made: Path, run_id: str) -> None:
     """A run, a child and a session, also when nothing of it is left."""
     with SQLiteJournal(made) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
     edit(made, *(statement.format(run_id) for statement in GONE))
     with SQLiteJournal(made) as journal:
-        (damage,) = journal.check().damage
+        (damage,) = journal.check_sync().damage
     assert (damage.run_id, damage.harm) == (run_id, "missing")
     assert "was created and not deleted" in str(damage)
 
@@ -60,19 +60,19 @@ def test_what_is_gone_is_missed(made: Path, run_id: str) -> None:
 def test_what_was_deleted_is_not_missed(made: Path, story: Story) -> None:
     """And a run of the same name can follow it."""
     with SQLiteJournal(made) as journal:
-        journal.delete("above")
-        assert journal.check().ok
+        journal.delete_sync("above")
+        assert journal.check_sync().ok
         keep(journal, story("above"))
-        assert journal.check().ok
-        journal.prune(keep=0, unfinished=True)
-        assert journal.check().ok
+        assert journal.check_sync().ok
+        journal.prune_sync(keep=0, unfinished=True)
+        assert journal.check_sync().ok
 
 
 def test_a_run_that_nobody_created(made: Path) -> None:
     """It is reported as one too many."""
     edit(made, "DELETE FROM history WHERE number = 3")
     with SQLiteJournal(made) as journal:
-        assert [damage.harm for damage in journal.check().damage] == ["added"]
+        assert [damage.harm for damage in journal.check_sync().damage] == ["added"]
 
 
 @pytest.mark.parametrize(
@@ -88,22 +88,22 @@ def test_an_edited_list_is_found(made: Path, statement: str, harm: str) -> None:
     """Its entries are linked."""
     edit(made, statement)
     with SQLiteJournal(made) as journal:
-        assert harm in {damage.harm for damage in journal.check().damage}
+        assert harm in {damage.harm for damage in journal.check_sync().damage}
 
 
 def test_an_import_is_listed(path: Path, story: Story) -> None:
     """Like every other run; a store in memory has the same list."""
     memory = MemoryJournal()
     keep(memory, story())
-    assert memory.check().ok
+    assert memory.check_sync().ok
     file = io.BytesIO()
     memory.export_lines(None, file)
     with SQLiteJournal(path) as journal:
         journal.import_lines(io.BytesIO(file.getvalue()))
-        assert journal.check().ok
+        assert journal.check_sync().ok
     edit(path, *(statement.format("r") for statement in GONE))
     with SQLiteJournal(path) as journal:
-        assert not journal.check().ok
+        assert not journal.check_sync().ok
 
 
 def test_an_older_file_gets_a_list(made: Path) -> None:
@@ -111,7 +111,7 @@ def test_an_older_file_gets_a_list(made: Path) -> None:
     edit(made, "DROP TABLE history", "DROP TABLE inbox", "DROP INDEX runs_by_earlier")
     edit(made, "ALTER TABLE runs DROP COLUMN continues", "PRAGMA user_version = 1")
     with SQLiteJournal(made) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
     edit(made, *(statement.format("child") for statement in GONE))
     with SQLiteJournal(made) as journal:
-        assert [damage.run_id for damage in journal.check().damage] == ["child"]
+        assert [damage.run_id for damage in journal.check_sync().damage] == ["child"]

@@ -35,7 +35,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def keep(store: Any, records: list[Record]) -> None:
     """Write a run, and give it back."""
-    claim = store.claim(records[0].run_id)
+    claim = store.claim_sync(records[0].run_id)
     claim.write(records).result()
     claim.give_back()
 
@@ -51,72 +51,72 @@ def test_messages_are_kept_in_order_for_their_run(store: Any, story: Story) -> N
     for name in ("r", "other", "third"):
         keep(store, story(name))
     first, second = answer(), InboxCancel(run_id="other", by="bob", reason="late")
-    store.post(first)
-    store.post(second)
-    assert store.inbox("r") == [first]
-    assert store.inbox("r", "other", "third") == [first, second]
-    assert store.inbox("third") == store.inbox() == []
+    store.post_sync(first)
+    store.post_sync(second)
+    assert store.inbox_sync("r") == [first]
+    assert store.inbox_sync("r", "other", "third") == [first, second]
+    assert store.inbox_sync("third") == store.inbox_sync() == []
     assert second.words == "cancelled by bob: late"
 
 
 def test_the_same_answer_twice_is_one_message(store: Any, story: Story) -> None:
     """Whoever gets no reply posts again."""
     keep(store, story())
-    store.post(first := answer(Decision.deny("no")))
-    store.post(answer(Decision.deny("no"), by="bob"))
-    assert store.inbox("r") == [first]
+    store.post_sync(first := answer(Decision.deny("no")))
+    store.post_sync(answer(Decision.deny("no"), by="bob"))
+    assert store.inbox_sync("r") == [first]
 
 
 def test_another_answer_is_refused_with_the_first(store: Any, story: Story) -> None:
     """One counts. An answer about another call is another matter."""
     keep(store, story())
-    store.post(first := answer(Decision.deny("not today")))
+    store.post_sync(first := answer(Decision.deny("not today")))
     with pytest.raises(UsageError, match=r"'q' was answered already \(deny\) by ann: not today"):
-        store.post(answer())
-    store.post(other := answer(fingerprint="g"))
-    assert store.inbox("r") == [first, other]
+        store.post_sync(answer())
+    store.post_sync(other := answer(fingerprint="g"))
+    assert store.inbox_sync("r") == [first, other]
 
 
 def test_a_run_is_cancelled_once(store: Any, story: Story) -> None:
     """The first reason stays."""
     keep(store, story())
-    store.post(first := InboxCancel(run_id="r", by="ann"))
-    store.post(InboxCancel(run_id="r", by="bob"))
-    assert store.inbox("r") == [first]
+    store.post_sync(first := InboxCancel(run_id="r", by="ann"))
+    store.post_sync(InboxCancel(run_id="r", by="bob"))
+    assert store.inbox_sync("r") == [first]
 
 
 def test_an_edit_is_refused(store: Any, story: Story) -> None:
     """Arguments may hold secrets, which a journal is kept free of."""
     keep(store, story())
     with pytest.raises(UsageError, match="changes the call"):
-        store.post(answer(Decision.edit(amount=1)))
-    assert store.inbox("r") == []
+        store.post_sync(answer(Decision.edit(amount=1)))
+    assert store.inbox_sync("r") == []
 
 
 def test_there_is_no_inbox_without_a_run(store: Any, story: Story) -> None:
     """And none that outlives it."""
     with pytest.raises(UnknownRunError):
-        store.post(answer())
+        store.post_sync(answer())
     keep(store, story())
-    store.post(answer())
-    store.delete("r")
+    store.post_sync(answer())
+    store.delete_sync("r")
     keep(store, story())
-    assert store.inbox("r") == []
+    assert store.inbox_sync("r") == []
 
 
 def test_a_message_can_be_posted_while_another_process_drives(tmp_path: Path, story: Story) -> None:
     """It needs no claim, and is there when the file is opened again."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as driver:
-        claim = driver.claim("r")
+        claim = driver.claim_sync("r")
         claim.write(story()).result()
         with SQLiteJournal(path) as other:
-            other.post(posted := answer())
-        assert driver.inbox("r") == [posted]
+            other.post_sync(posted := answer())
+        assert driver.inbox_sync("r") == [posted]
         claim.give_back()
     with SQLiteJournal(path) as journal:
-        assert journal.inbox("r") == [posted]
-        assert journal.check().ok
+        assert journal.inbox_sync("r") == [posted]
+        assert journal.check_sync().ok
 
 
 def test_of_two_answers_at_once_one_counts(tmp_path: Path, story: Story) -> None:
@@ -130,7 +130,7 @@ def test_of_two_answers_at_once_one_counts(tmp_path: Path, story: Story) -> None
         with SQLiteJournal(path) as mine:
             start.wait()
             try:
-                mine.post(answer(Decision.deny(str(number)), by=str(number)))
+                mine.post_sync(answer(Decision.deny(str(number)), by=str(number)))
             except UsageError as error:
                 refused.append(error.message)
 
@@ -140,7 +140,7 @@ def test_of_two_answers_at_once_one_counts(tmp_path: Path, story: Story) -> None
     for thread in threads:
         thread.join()
     with SQLiteJournal(path) as journal:
-        (counted,) = journal.inbox("r")
+        (counted,) = journal.inbox_sync("r")
     assert len(refused) == 7
     assert all(f"by {counted.by}" in words for words in refused)
 
@@ -150,11 +150,11 @@ def test_a_damaged_message_is_reported(tmp_path: Path, story: Story) -> None:
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
         keep(journal, story())
-        journal.post(answer())
+        journal.post_sync(answer())
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE inbox SET message = '{}'")
     with SQLiteJournal(path) as journal, pytest.raises(JournalError, match="an inbox holds"):
-        journal.inbox("r")
+        journal.inbox_sync("r")
 
 
 def test_a_journal_without_an_inbox_gets_one(
@@ -164,8 +164,9 @@ def test_a_journal_without_an_inbox_gets_one(
     path = tmp_path / "journal.db"
     with monkeypatch.context() as older:
         older.setattr(connection, "MIGRATIONS", connection.MIGRATIONS[:1])
-        SQLiteJournal(path).close()
+        with SQLiteJournal(path):
+            pass
     with SQLiteJournal(path) as journal:
         keep(journal, story())
-        journal.post(answer())
-        assert len(journal.inbox("r")) == 1
+        journal.post_sync(answer())
+        assert len(journal.inbox_sync("r")) == 1

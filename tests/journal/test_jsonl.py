@@ -31,7 +31,7 @@ Story = Callable[..., list[Record]]
 
 def keep(journal: Store, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
-    claim = journal.claim(records[0].run_id)
+    claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
     claim.give_back()
 
@@ -72,9 +72,9 @@ def test_nothing_is_lost_on_the_way(family: Store, tmp_path: Path) -> None:
     with SQLiteJournal(tmp_path / "other.db") as sqlite:
         for other in (MemoryJournal(), sqlite):
             assert other.import_lines(io.BytesIO(lines)) == ["a", "b", "a/child"]
-            assert other.runs() == family.runs()
-            assert other.read("a") == family.read("a")
-            assert other.check().ok
+            assert other.runs_sync() == family.runs_sync()
+            assert other.read_sync("a") == family.read_sync("a")
+            assert other.check_sync().ok
             assert exported(other) == lines
 
 
@@ -83,8 +83,8 @@ def test_an_imported_run_can_continue(family: Store, story: Story) -> None:
     other = MemoryJournal()
     other.import_lines(io.BytesIO(exported(family)))
     keep(other, [PromptSubmitted("b", 10, 9.0, "more")])
-    assert len(other.read("b")) == 11
-    assert other.check().ok
+    assert len(other.read_sync("b")) == 11
+    assert other.check_sync().ok
 
 
 def test_a_run_goes_with_its_children(family: Store) -> None:
@@ -100,7 +100,7 @@ def test_each_line_is_json_and_has_the_record(family: Store) -> None:
     first, run, record, *_ = exported(family).splitlines()
     assert json.loads(first) == {"format": "hookline.journal", "version": 1, "runs": 3}
     assert json.loads(run).keys() == {"run", "records", "head"}
-    assert decode(json.dumps(json.loads(record)["record"])) == family.read("a")[0]
+    assert decode(json.dumps(json.loads(record)["record"])) == family.read_sync("a")[0]
 
 
 def test_an_empty_journal_is_one_line(journal: Store) -> None:
@@ -177,7 +177,7 @@ def test_a_run_that_is_there_already(journal: Store, lines: list[bytes], story: 
     keep(journal, story("b"))
     with pytest.raises(JournalError, match=r"run 'b' is in this journal already.*Delete"):
         load(lines, journal)
-    assert [info.run_id for info in journal.runs()] == ["b"]
+    assert [info.run_id for info in journal.runs_sync()] == ["b"]
 
 
 def test_a_run_that_is_in_the_file_twice(lines: list[bytes]) -> None:
@@ -194,9 +194,9 @@ def test_damage_in_the_last_run_leaves_out_all(journal: Store, lines: list[bytes
     lines[-1] = lines[-1].replace(b"done", b"DONE")
     with pytest.raises(JournalError, match="run 'b': record 9 was edited"):
         load(lines, journal)
-    assert journal.runs() == []
+    assert journal.runs_sync() == []
     load([*lines[:-1], lines[-1].replace(b"DONE", b"done")], journal)
-    assert len(journal.runs()) == 2
+    assert len(journal.runs_sync()) == 2
 
 
 def test_a_newer_or_another_format(lines: list[bytes]) -> None:
@@ -282,6 +282,8 @@ def test_any_journal_comes_back(
     with SQLiteJournal(tmp_path_factory.mktemp("lines") / "journal.db") as sqlite:
         sqlite.import_lines(io.BytesIO(lines))
         assert exported(sqlite) == lines
-        assert sqlite.runs() == memory.runs()
-        assert [sqlite.read(run_id) for run_id in runs] == [memory.read(run_id) for run_id in runs]
-        assert sqlite.check().ok
+        assert sqlite.runs_sync() == memory.runs_sync()
+        assert [sqlite.read_sync(run_id) for run_id in runs] == [
+            memory.read_sync(run_id) for run_id in runs
+        ]
+        assert sqlite.check_sync().ok

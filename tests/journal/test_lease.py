@@ -21,7 +21,7 @@ import sys
 from hookline.journal import SQLiteJournal
 
 journal = SQLiteJournal(sys.argv[1])
-claims = [journal.claim(run_id) for run_id in sys.argv[2:]]
+claims = [journal.claim_sync(run_id) for run_id in sys.argv[2:]]
 print("held", flush=True)
 for line in sys.stdin:
     claims.pop().give_back()
@@ -37,11 +37,11 @@ def test_a_live_process_keeps_its_run(
     assert holder.line() == "held"
     words = rf"run 'r' is being driven by process {holder.process.pid} on {os.uname().nodename}"
     with pytest.raises(RunInUseError, match=rf"{words}\. Wait for it, or end that process"):
-        sqlite.claim("r")
-    sqlite.claim("other").give_back()
+        sqlite.claim_sync("r")
+    sqlite.claim_sync("other").give_back()
     holder.say("give it back")
     assert holder.line() == "given back"
-    sqlite.claim("r").give_back()
+    sqlite.claim_sync("r").give_back()
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
@@ -54,7 +54,7 @@ def test_a_dead_process_has_no_lease(
     holder.process.send_signal(getattr(signal, name))
     holder.process.wait()
     for run_id in ("r", "s"):
-        sqlite.claim(run_id).give_back()
+        sqlite.claim_sync(run_id).give_back()
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="locks belong to processes here")
@@ -66,7 +66,7 @@ def test_a_lease_stays_when_another_reader_closes_its_file(
     holder = program(looks, path, "r")
     assert holder.line() == "held"
     with pytest.raises(RunInUseError, match="is being driven by"):
-        sqlite.claim("r")
+        sqlite.claim_sync("r")
 
 
 def test_a_stopped_process_is_alive(
@@ -77,11 +77,11 @@ def test_a_stopped_process_is_alive(
     assert holder.line() == "held"
     holder.process.send_signal(signal.SIGSTOP)
     with pytest.raises(RunInUseError):
-        sqlite.claim("r")
+        sqlite.claim_sync("r")
     holder.process.send_signal(signal.SIGCONT)
     holder.say("give it back")
     assert holder.line() == "given back"
-    sqlite.claim("r").give_back()
+    sqlite.claim_sync("r").give_back()
 
 
 def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
@@ -96,11 +96,11 @@ def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
     child = int(holder.line().split()[1])
     try:
         with pytest.raises(RunInUseError):
-            sqlite.claim("r")
+            sqlite.claim_sync("r")
         holder.process.kill()
         holder.process.wait()
         os.kill(child, 0)
-        sqlite.claim("r").give_back()
+        sqlite.claim_sync("r").give_back()
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -110,15 +110,15 @@ def test_closing_one_journal_keeps_the_leases_of_another(
 ) -> None:
     """A file has one set of locks per process, and releasing one must not release all."""
     first, second = SQLiteJournal(path), SQLiteJournal(path)
-    held = first.claim("r")
-    second.claim("s").give_back()
-    second.close()
+    held = first.claim_sync("r")
+    second.claim_sync("s").give_back()
+    second.close_sync()
     other = program(
         """
         import sys
         from hookline.journal import SQLiteJournal
         try:
-            SQLiteJournal(sys.argv[1]).claim("r")
+            SQLiteJournal(sys.argv[1]).claim_sync("r")
         except Exception as error:
             print(error)
         """,
@@ -126,7 +126,7 @@ def test_closing_one_journal_keeps_the_leases_of_another(
     )
     assert f"driven by process {os.getpid()} " in other.line()
     held.give_back()
-    first.close()
+    first.close_sync()
 
 
 def test_nothing_stays_open_when_nothing_is_held(path: Path) -> None:
@@ -146,19 +146,19 @@ def test_nothing_stays_open_when_nothing_is_held(path: Path) -> None:
 
 def test_a_refused_claim_leaves_nothing_behind(path: Path, sqlite: SQLiteJournal) -> None:
     """Neither a lock nor an open file."""
-    held = sqlite.claim("r")
+    held = sqlite.claim_sync("r")
     for _ in range(3):
         with pytest.raises(RunInUseError):
-            sqlite.claim("r")
+            sqlite.claim_sync("r")
     held.give_back()
     assert lease._files == {}
-    sqlite.claim("r").give_back()
+    sqlite.claim_sync("r").give_back()
 
 
 def test_a_user_who_may_write_the_journal_may_lock_it(path: Path, sqlite: SQLiteJournal) -> None:
     """The file of locks has the journal's mode, whoever made it."""
     path.chmod(0o660)
-    sqlite.claim("r").give_back()
+    sqlite.claim_sync("r").give_back()
     made = path.with_name("journal.db-lease").stat()
     assert stat.S_IMODE(made.st_mode) == 0o660
     assert (made.st_uid, made.st_gid) == (path.stat().st_uid, path.stat().st_gid)
@@ -168,7 +168,7 @@ def test_a_lease_that_cannot_be_locked(path: Path, sqlite: SQLiteJournal) -> Non
     """Something else is where the locks should be: an error that says so."""
     path.with_name("journal.db-lease").mkdir()
     with pytest.raises(JournalError, match=r"cannot be locked \(Is a directory\).*local disk"):
-        sqlite.claim("r")
+        sqlite.claim_sync("r")
 
 
 def test_a_system_without_such_locks(
@@ -177,8 +177,8 @@ def test_a_system_without_such_locks(
     """Runs cannot be claimed there, and reading works."""
     monkeypatch.setattr(lease, "fcntl", None)
     with pytest.raises(JournalError, match="no POSIX record locks"):
-        sqlite.claim("r")
-    assert sqlite.runs() == []
+        sqlite.claim_sync("r")
+    assert sqlite.runs_sync() == []
 
 
 def test_a_lease_can_be_released_while_another_is_taken(

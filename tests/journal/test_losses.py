@@ -35,7 +35,7 @@ from hookline.journal import InboxCancel, SQLiteJournal
 
 journal = SQLiteJournal(sys.argv[1])
 for name in ("a", "b", "c"):
-    claim = journal.claim(name)
+    claim = journal.claim_sync(name)
     records = make_records(name, steps=3, ending=None)
     for start in range(0, len(records), 4):
         claim.write(records[start : start + 4]).result()
@@ -77,11 +77,11 @@ def flip(path: Path, place: int) -> None:
 def test_a_healthy_journal_of_a_killed_process_opens(killed: Path, story: Story) -> None:
     """Nothing is lost, and nothing is reported."""
     with SQLiteJournal(killed) as journal:
-        report = journal.check()
+        report = journal.check_sync()
         assert report.ok
         assert report.notes == ()
-        assert journal.read("c") == story("c", steps=3, ending=None)
-        journal.claim("c").give_back()
+        assert journal.read_sync("c") == story("c", steps=3, ending=None)
+        journal.claim_sync("c").give_back()
 
 
 def test_a_flip_in_any_frame_is_reported(killed: Path, tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_a_flip_in_any_frame_is_reported(killed: Path, tmp_path: Path) -> None:
         for _ in range(2):
             if number < tables:  # nothing is left that could be read
                 with pytest.raises(JournalError, match="is lost: its write-ahead log is damaged"):
-                    SQLiteJournal(path)
+                    SQLiteJournal(path).open_sync()
                 continue
             with SQLiteJournal(path) as journal:
-                assert not journal.check().ok
+                assert not journal.check_sync().ok
                 with pytest.raises(JournalError, match=r"is lost: .*backup.*accept_loss=True"):
-                    journal.claim("c")
+                    journal.claim_sync("c")
                 with pytest.raises(JournalError, match="is lost"):
-                    journal.backup(tmp_path / "copy.db")
+                    journal.backup_sync(tmp_path / "copy.db")
         assert beside(path, "-wal").read_bytes() == log
         shutil.rmtree(path.parent)
 
@@ -116,9 +116,9 @@ def test_a_message_that_is_lost_is_reported(path: Path, program: Callable[..., A
     writer.process.wait()
     flip(beside(path, "-wal"), beside(path, "-wal").stat().st_size - 200)
     with SQLiteJournal(path) as journal:
-        assert not journal.check().ok
+        assert not journal.check_sync().ok
         with pytest.raises(JournalError, match="is lost"):
-            journal.claim("c")
+            journal.claim_sync("c")
 
 
 @LONG
@@ -138,11 +138,13 @@ def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: 
     """The same for the file of a journal that was closed."""
     with SQLiteJournal(path) as journal:
         for number in range(12):
-            claim = journal.claim(f"run {number}")
+            claim = journal.claim_sync(f"run {number}")
             claim.write(story(f"run {number}", steps=3)).result()
             claim.give_back()
-            journal.post(InboxCancel(run_id=f"run {number}", by="anna", reason="too long " * 9))
-            Sessions(journal).create(title=f"session {number}")
+            journal.post_sync(
+                InboxCancel(run_id=f"run {number}", by="anna", reason="too long " * 9)
+            )
+            Sessions(journal).create_sync(title=f"session {number}")
     before = content_of(path)
     chance = random.Random(17)
     for _ in range(DAMAGES * 8 // 3):
@@ -156,7 +158,7 @@ def test_a_file_whose_ids_are_out_of_order_is_checked_to_the_end(path: Path, sto
     """Whoever asks such a file for the next run may get the one before, again and again."""
     with SQLiteJournal(path) as journal:
         for number in range(30):
-            claim = journal.claim(f"run {number}")
+            claim = journal.claim_sync(f"run {number}")
             claim.write(story(f"run {number}", steps=3)).result()
             claim.give_back()
         journal.vacuum()
@@ -171,7 +173,7 @@ def test_a_file_whose_ids_are_out_of_order_is_checked_to_the_end(path: Path, sto
     content[one], content[other] = content[other], content[one]
     path.write_bytes(content)
     with SQLiteJournal(path) as journal:
-        assert not journal.check().ok
+        assert not journal.check_sync().ok
 
 
 def test_a_log_without_its_database_is_refused(killed: Path) -> None:
@@ -180,7 +182,7 @@ def test_a_log_without_its_database_is_refused(killed: Path) -> None:
     killed.unlink()
     for _ in range(2):
         with pytest.raises(JournalError, match=r"gone or empty, and its write-ahead log is there"):
-            SQLiteJournal(killed)
+            SQLiteJournal(killed).open_sync()
         killed.touch()
     assert beside(killed, "-wal").read_bytes() == log
 
@@ -193,21 +195,21 @@ def test_a_database_without_its_log_is_refused(killed: Path, tmp_path: Path) -> 
         path.parent.mkdir()
         shutil.copyfile(killed, path)
     with pytest.raises(JournalError, match=r"was not closed, and its write-ahead log.*is gone"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
     with SQLiteJournal(path, accept_loss=True) as journal:
-        assert len(journal.runs()) == 3
+        assert len(journal.runs_sync()) == 3
     with SQLiteJournal(path) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
 
 
 def test_a_closed_database_needs_no_log(path: Path, tmp_path: Path, story: Story) -> None:
     """It can be copied alone, and the check says what it cannot know."""
     with SQLiteJournal(path) as journal:
-        journal.claim("r").write(story()).result()
+        journal.claim_sync("r").write(story()).result()
     copy = tmp_path / "copy.db"
     shutil.copyfile(path, copy)
     with SQLiteJournal(copy) as journal:
-        report = journal.check()
+        report = journal.check_sync()
     assert report.ok
     assert "copy.db-commits' was missing" in str(report)
 
@@ -216,31 +218,31 @@ def test_a_lost_log_is_noticed(killed: Path) -> None:
     """The file of last commits names what is not there."""
     with SQLiteJournal(killed) as journal:
         journal.vacuum()
-        claim = journal.claim("a")
-        left = len(journal.read("a"))
-        claim.write(journal.read("a")[:2]).result()
+        claim = journal.claim_sync("a")
+        left = len(journal.read_sync("a"))
+        claim.write(journal.read_sync("a")[:2]).result()
         claim.give_back()
         copies = {end: beside(killed, end).read_bytes() for end in ("", "-commits")}
     for end, content in copies.items():
         beside(killed, end).write_bytes(content)
     with SQLiteJournal(killed) as journal:
-        assert f"run 'a' had {left + 2} records" in str(journal.check())
+        assert f"run 'a' had {left + 2} records" in str(journal.check_sync())
 
 
 def test_a_loss_can_be_accepted(killed: Path) -> None:
     """Then the journal continues with what is left, and says since when; a claim says how far its run may have been."""
     flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)
     with SQLiteJournal(killed, accept_loss=True) as journal:
-        report = journal.check()
+        report = journal.check_sync()
         assert report.ok
         assert "its end was lost, and that was accepted on" in str(report)
-        claim = journal.claim("c")
+        claim = journal.claim_sync("c")
         assert claim.steps_before_loss == 3
         claim.give_back()
-        assert journal.claim("new").steps_before_loss is None
+        assert journal.claim_sync("new").steps_before_loss is None
     with SQLiteJournal(killed) as journal:
-        assert journal.check().ok
-        assert journal.claim("c").steps_before_loss == 3
+        assert journal.check_sync().ok
+        assert journal.claim_sync("c").steps_before_loss == 3
 
 
 def test_the_steps_before_a_loss_are_known_from_the_file_of_last_commits(killed: Path) -> None:
@@ -255,8 +257,8 @@ def test_the_steps_before_a_loss_are_known_from_the_file_of_last_commits(killed:
         if not has_commits:
             beside(path, "-commits").unlink()
         with SQLiteJournal(path, accept_loss=True) as journal:
-            (info,) = [info for info in journal.runs() if info.run_id == "c"]
-            claim = journal.claim("c")
+            (info,) = [info for info in journal.runs_sync() if info.run_id == "c"]
+            claim = journal.claim_sync("c")
             assert info.steps < 3
             assert claim.steps_before_loss is not None
             assert claim.steps_before_loss >= 3
@@ -269,18 +271,18 @@ def test_another_run_with_the_id_of_a_deleted_one_has_lost_nothing(
     """What was lost of the one before it is over."""
     flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)
     with SQLiteJournal(killed, accept_loss=True) as journal:
-        journal.delete("c")
-        claim = journal.claim("c")
+        journal.delete_sync("c")
+        claim = journal.claim_sync("c")
         claim.write(story("c", ending=None)).result()
         claim.give_back()
-        assert journal.claim("c").steps_before_loss is None
+        assert journal.claim_sync("c").steps_before_loss is None
 
 
 def test_without_a_loss_there_is_nothing_to_accept(killed: Path) -> None:
     """The list does not mention one."""
     with SQLiteJournal(killed, accept_loss=True) as journal:
-        assert journal.check().notes == ()
-        assert journal.claim("c").steps_before_loss is None
+        assert journal.check_sync().notes == ()
+        assert journal.claim_sync("c").steps_before_loss is None
 
 
 def test_a_damaged_file_of_last_commits_is_no_damage(killed: Path, tmp_path: Path) -> None:
@@ -290,30 +292,30 @@ def test_a_damaged_file_of_last_commits_is_no_damage(killed: Path, tmp_path: Pat
         path = copy_journal(killed, tmp_path / "damaged")
         harm(beside(path, "-commits"), chance)
         with SQLiteJournal(path) as journal:
-            assert journal.check().ok
+            assert journal.check_sync().ok
         shutil.rmtree(path.parent)
 
 
 def test_a_journal_that_was_deleted_begins_anew(path: Path, story: Story) -> None:
     """What was committed to the old one is not missed in the new one."""
     with SQLiteJournal(path) as journal:
-        journal.claim("r").write(story()).result()
+        journal.claim_sync("r").write(story()).result()
     path.unlink()
     with SQLiteJournal(path) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
 
 
 def test_deleted_runs_are_not_missed(path: Path, story: Story) -> None:
     """Also when another run gets the number of one."""
     with SQLiteJournal(path) as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         claim.write(story(steps=4)).result()
         claim.give_back()
-        journal.delete("r")
-        journal.claim("small").write(story("small")[:1]).result()
-        assert journal.check().ok
+        journal.delete_sync("r")
+        journal.claim_sync("small").write(story("small")[:1]).result()
+        assert journal.check_sync().ok
     with SQLiteJournal(path) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
 
 
 # --- kills that must not look like damage --------------------------------------------------------------
@@ -329,8 +331,8 @@ for line in sys.stdin:
     if pid == 0:
         chance = random.Random(int(line))
         journal = SQLiteJournal(sys.argv[1])
-        claim = journal.claim(line.strip())
-        journal._writer._connection.execute("PRAGMA cache_size = 5")
+        claim = journal.claim_sync(line.strip())
+        journal._open()._writer._connection.execute("PRAGMA cache_size = 5")
         os.write(1, b"begin %d\\n" % os.getpid())
         number = 0
         while True:
@@ -360,12 +362,12 @@ def test_kills_give_no_false_alarm(
         os.kill(int(pid), signal.SIGKILL)
         assert nursery.line() == "dead"
         with SQLiteJournal(path) as journal:
-            journal.claim(f"after {number}").give_back()
-            assert journal._end.losses == ()
+            journal.claim_sync(f"after {number}").give_back()
+            assert journal._open()._end.losses == ()
     if watching is not None:
-        watching.close()
+        watching.close_sync()
     with SQLiteJournal(path) as journal:
-        assert journal.check().ok
+        assert journal.check_sync().ok
 
 
 @LONG
@@ -378,7 +380,7 @@ def test_a_log_that_is_being_written_is_not_damaged(
     _, pid = nursery.line().split()
     for _ in range(DAMAGES):
         with SQLiteJournal(path) as journal:
-            assert journal._end.losses == ()
+            assert journal._open()._end.losses == ()
     os.kill(int(pid), signal.SIGKILL)
     assert nursery.line() == "dead"
 
@@ -387,20 +389,20 @@ def test_a_backup_is_a_journal(path: Path, tmp_path: Path, story: Story) -> None
     """It is whole, for its owner alone, made while the journal is written, and never replaces anything."""
     copy = tmp_path / "copy.db"
     with SQLiteJournal(path) as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         claim.write(story()[:4]).result()
-        journal.backup(copy)
+        journal.backup_sync(copy)
         claim.write(story()[4:]).result()
         with pytest.raises(JournalError, match=r"copy.db' exists.*never replaces"):
-            journal.backup(copy)
+            journal.backup_sync(copy)
         with pytest.raises(JournalError, match="cannot be created"):
-            journal.backup(tmp_path / "nowhere" / "copy.db")
+            journal.backup_sync(tmp_path / "nowhere" / "copy.db")
         beside(tmp_path / "second.db", "-wal").touch()
         with pytest.raises(JournalError, match=r"second.db-wal' exists"):
-            journal.backup(tmp_path / "second.db")
+            journal.backup_sync(tmp_path / "second.db")
     assert copy.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     with SQLiteJournal(copy) as journal:
-        assert journal.read("r") == story()[:4]
-        assert journal.check().ok
+        assert journal.read_sync("r") == story()[:4]
+        assert journal.check_sync().ok

@@ -35,7 +35,7 @@ journal = SQLiteJournal(sys.argv[1])
 
 def keep(journal: SQLiteJournal, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
-    claim = journal.claim(records[0].run_id)
+    claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
     claim.give_back()
 
@@ -60,8 +60,8 @@ def test_what_is_written_is_there_when_it_is_opened_again(path: Path, story: Sto
     with SQLiteJournal(path) as journal:
         keep(journal, story())
     with SQLiteJournal(path) as journal:
-        assert journal.read("r") == story()
-        assert journal.check().ok
+        assert journal.read_sync("r") == story()
+        assert journal.check_sync().ok
 
 
 def test_the_path_can_be_anything_a_path_can_be(tmp_path: Path, story: Story) -> None:
@@ -72,8 +72,8 @@ def test_the_path_can_be_anything_a_path_can_be(tmp_path: Path, story: Story) ->
         assert (tmp_path / name).exists()
     (tmp_path / "link").symlink_to("plain")
     with SQLiteJournal(os.path.relpath(tmp_path / "link")) as journal:
-        assert journal.read("r") == story()
-        journal.claim("r").give_back()
+        assert journal.read_sync("r") == story()
+        journal.claim_sync("r").give_back()
     assert (tmp_path / "plain-lease").exists()
 
 
@@ -87,16 +87,16 @@ def test_it_says_what_it_is(sqlite: SQLiteJournal, path: Path) -> None:
 def test_it_needs_a_file(path: str) -> None:
     """There is a store in memory for those who want none."""
     with pytest.raises(UsageError, match=r"needs a file.*MemoryJournal"):
-        SQLiteJournal(path)
+        SQLiteJournal(path).open_sync()
 
 
 def test_synchronous_is_one_of_two(path: Path, story: Story) -> None:
     """Anything less would not be a journal."""
     with pytest.raises(UsageError, match=r"'OFF'.*NORMAL.*FULL"):
-        SQLiteJournal(path, synchronous="OFF")  # type: ignore[arg-type]
+        SQLiteJournal(path, synchronous="OFF").open_sync()  # type: ignore[arg-type]
     with SQLiteJournal(path, synchronous="FULL") as journal:
         keep(journal, story())
-        assert journal.read("r") == story()
+        assert journal.read_sync("r") == story()
 
 
 def test_anyone_can_look_into_the_file(sqlite: SQLiteJournal, path: Path, story: Story) -> None:
@@ -134,10 +134,10 @@ def test_threads_share_a_journal(sqlite: SQLiteJournal, story: Story) -> None:
     """Each writes its run and reads the others', and nothing is lost or mixed."""
 
     def work(name: str) -> None:
-        claim = sqlite.claim(name)
+        claim = sqlite.claim_sync(name)
         for record in story(name, steps=5):
             claim.write([record]).result()
-            sqlite.runs()
+            sqlite.runs_sync()
         claim.give_back()
 
     threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(8)]
@@ -146,13 +146,13 @@ def test_threads_share_a_journal(sqlite: SQLiteJournal, story: Story) -> None:
     for thread in threads:
         thread.join()
     for n in range(8):
-        assert sqlite.read(f"t{n}") == story(f"t{n}", steps=5)
-    assert sqlite.check().ok
+        assert sqlite.read_sync(f"t{n}") == story(f"t{n}", steps=5)
+    assert sqlite.check_sync().ok
 
 
 def test_threads_may_write_the_same_run(sqlite: SQLiteJournal, story: Story) -> None:
     """The order between them is theirs to see to; every batch is there, and the chain holds."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     (record, *_) = story()
 
     def work() -> None:
@@ -165,51 +165,51 @@ def test_threads_may_write_the_same_run(sqlite: SQLiteJournal, story: Story) -> 
     for thread in threads:
         thread.join()
     claim.give_back()
-    assert sqlite.read("r") == [record] * 400
+    assert sqlite.read_sync("r") == [record] * 400
 
 
 def test_processes_share_a_file(path: Path, program: Callable[..., Any]) -> None:
     """Four of them make it, and write at the same time."""
     code = f"""{WRITE}
 for number in range(10):
-    claim = journal.claim(f"{{sys.argv[2]}}-{{number}}")
+    claim = journal.claim_sync(f"{{sys.argv[2]}}-{{number}}")
     for start in range(0, 30, 3):
         claim.write(records(claim.run_id, 3, start))
     claim.give_back()
-journal.close()
+journal.close_sync()
 """
     writers = [program(code, path, number) for number in range(4)]
     assert [writer.close() for writer in writers] == [0] * 4
     with SQLiteJournal(path) as journal:
-        assert len(journal.runs()) == 40
-        assert {info.records for info in journal.runs()} == {30}
-        assert journal.check().ok
+        assert len(journal.runs_sync()) == 40
+        assert {info.records for info in journal.runs_sync()} == {30}
+        assert journal.check_sync().ok
 
 
 def test_two_journals_on_one_file_in_one_process(path: Path, story: Story) -> None:
     """Closing one of them does not disturb the other."""
     first, second = SQLiteJournal(path), SQLiteJournal(path)
-    claim = first.claim("r")
+    claim = first.claim_sync("r")
     claim.write(story()[:4]).result()
-    assert second.read("r") == story()[:4]
-    second.close()
+    assert second.read_sync("r") == story()[:4]
+    second.close_sync()
     claim.write(story()[4:]).result()
     claim.give_back()
-    assert first.check().ok
-    first.close()
+    assert first.check_sync().ok
+    first.close_sync()
 
 
 async def test_a_commit_can_be_awaited(sqlite: SQLiteJournal, story: Story) -> None:
     """In an event loop, without blocking it."""
-    claim = sqlite.claim("r")
+    claim = await sqlite.claim("r")
     await asyncio.wrap_future(claim.write(story()))
-    assert sqlite.read("r") == story()
+    assert await sqlite.read("r") == story()
 
 
 async def test_a_cancelled_wait_does_not_stop_the_write(path: Path, story: Story) -> None:
     """What happened has happened, also when the task that waits for its record is cancelled."""
-    with SQLiteJournal(path, synchronous="FULL") as journal:
-        claim = journal.claim("r")
+    async with SQLiteJournal(path, synchronous="FULL") as journal:
+        claim = await journal.claim("r")
         future = claim.write(story())
         waiting = asyncio.ensure_future(asyncio.wrap_future(future))
         await asyncio.sleep(0)
@@ -217,8 +217,8 @@ async def test_a_cancelled_wait_does_not_stop_the_write(path: Path, story: Story
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert not future.cancel()
-        claim.give_back()
-        assert journal.read("r") == story()
+        claim.give_back().result()
+        assert await journal.read("r") == story()
 
 
 # --- closing, forgetting, forking ------------------------------------------------------------------
@@ -227,22 +227,27 @@ async def test_a_cancelled_wait_does_not_stop_the_write(path: Path, story: Story
 def test_closing_writes_what_is_queued_and_gives_back(path: Path, story: Story) -> None:
     """And closing again does nothing."""
     journal = SQLiteJournal(path)
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     written = [claim.write([record]) for record in story(steps=20)]
-    journal.close()
-    journal.close()
+    journal.close_sync()
+    journal.close_sync()
     assert all(future.result() is None for future in written)
     with SQLiteJournal(path) as again:
-        assert again.read("r") == story(steps=20)
-        again.claim("r").give_back()
+        assert again.read_sync("r") == story(steps=20)
+        again.claim_sync("r").give_back()
 
 
 def test_a_closed_journal_says_that_it_is_closed(path: Path, story: Story) -> None:
     """Whatever the call."""
     journal = SQLiteJournal(path)
-    claim = journal.claim("r")
-    journal.close()
-    for ask in (journal.runs, journal.check, journal.vacuum, lambda: journal.claim("r")):
+    claim = journal.claim_sync("r")
+    journal.close_sync()
+    for ask in (
+        journal.runs_sync,
+        journal.check_sync,
+        journal.vacuum,
+        lambda: journal.claim_sync("r"),
+    ):
         with pytest.raises(UsageError, match="this journal is closed"):
             ask()
     with pytest.raises(UsageError, match="given back"):
@@ -263,7 +268,7 @@ def test_a_closed_journal_leaves_no_log(path: Path, story: Story) -> None:
 def test_a_forgotten_journal_closes_itself(path: Path, story: Story) -> None:
     """Its thread ends, and what was queued is written; as long as a claim is in use it stays."""
     before = set(threading.enumerate())
-    claim = SQLiteJournal(path, synchronous="FULL").claim("r")
+    claim = SQLiteJournal(path, synchronous="FULL").claim_sync("r")
     gc.collect()
     claim.write(story())
     (thread,) = set(threading.enumerate()) - before
@@ -272,13 +277,13 @@ def test_a_forgotten_journal_closes_itself(path: Path, story: Story) -> None:
     thread.join(20)
     assert not thread.is_alive()
     with SQLiteJournal(path) as journal:
-        assert journal.read("r") == story()
+        assert journal.read_sync("r") == story()
 
 
 def test_a_process_that_ends_writes_what_is_queued(path: Path, program: Callable[..., Any]) -> None:
     """Also when nobody closed the journal or gave back the run; and it ends without a word."""
     code = f"""{WRITE}
-claim = journal.claim("r")
+claim = journal.claim_sync("r")
 for start in range(0, 200, 2):
     claim.write(records("r", 2, start))
 """
@@ -287,35 +292,35 @@ for start in range(0, 200, 2):
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     with SQLiteJournal(path) as journal:
-        assert len(journal.read("r")) == 200
+        assert len(journal.read_sync("r")) == 200
 
 
 def test_the_error_in_a_forked_child_says_to_open_it_again(path: Path, story: Story) -> None:
     """What it inherited is of no use to it; a journal of its own is, and the parent's continues."""
     code = f"""{WRITE}
 import os
-claim = journal.claim("r")
+claim = journal.claim_sync("r")
 claim.write(records("r", 3)).result()
-journal.runs()
+journal.runs_sync()
 child = os.fork()
 if child == 0:
-    for ask in (journal.runs, lambda: journal.claim("x"), lambda: claim.write(records("r", 1))):
+    for ask in (journal.runs_sync, lambda: journal.claim_sync("x"), lambda: claim.write(records("r", 1))):
         try:
             ask()
         except Exception as error:
             print(type(error).__name__, error, flush=True)
     mine = SQLiteJournal(sys.argv[1])
-    print(len(mine.runs()), len(mine.read("r")), flush=True)
+    print(len(mine.runs_sync()), len(mine.read_sync("r")), flush=True)
     try:
-        mine.claim("r")
+        mine.claim_sync("r")
     except Exception as error:
         print(type(error).__name__, str(os.getppid()) in str(error), flush=True)
-    mine.close()
+    mine.close_sync()
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 claim.write(records("r", 3, 3)).result()
 claim.give_back()
-print(len(journal.read("r")), journal.check().ok)
+print(len(journal.read_sync("r")), journal.check_sync().ok)
 """
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, str(path)],  # newer Pythons warn of forks
@@ -340,9 +345,9 @@ def test_vacuum_gives_space_back(path: Path, story: Story) -> None:
             keep(journal, story(f"r{number}", steps=5, prompt=f"secret number {number} " * 50))
     size = path.stat().st_size
     with SQLiteJournal(path) as journal:
-        assert len(journal.prune(keep=5)) == 45
+        assert len(journal.prune_sync(keep=5)) == 45
         assert journal.vacuum() > 0
-        assert journal.check().ok
+        assert journal.check_sync().ok
     assert path.stat().st_size < size
     content = b"".join(each.read_bytes() for each in path.parent.iterdir())
     assert b"secret number 49" in content
@@ -351,11 +356,11 @@ def test_vacuum_gives_space_back(path: Path, story: Story) -> None:
 
 def test_vacuum_while_a_run_continues(sqlite: SQLiteJournal, story: Story) -> None:
     """The run is as before, and continues."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()[:5]).result()
     sqlite.vacuum()
     claim.write(story()[5:]).result()
-    assert sqlite.read("r") == story()
+    assert sqlite.read_sync("r") == story()
 
 
 def test_a_run_that_was_written_behind_its_owners_back(
@@ -363,34 +368,34 @@ def test_a_run_that_was_written_behind_its_owners_back(
 ) -> None:
     """Someone removed the leases: the first to write wins, the other one gets an error, and no record is torn."""
     records = story(steps=2)
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(records[:3]).result()
     path.with_name("journal.db-lease").unlink()
     code = f"""{WRITE}
-claim = journal.claim("r")
+claim = journal.claim_sync("r")
 claim.write(records("r", 2, 3)).result()
 claim.give_back()
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with pytest.raises(JournalError, match=r"written or deleted by someone else.*-lease"):
         claim.write(records[3:]).result()
-    assert [record.type for record in sqlite.read("r")[3:]] == ["prompt", "prompt"]
-    assert sqlite.check().ok
+    assert [record.type for record in sqlite.read_sync("r")[3:]] == ["prompt", "prompt"]
+    assert sqlite.check_sync().ok
 
 
 def test_a_run_that_was_deleted_behind_its_owners_back(
     path: Path, sqlite: SQLiteJournal, story: Story
 ) -> None:
     """It does not come back in part."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()[:3]).result()
     path.with_name("journal.db-lease").unlink()
-    code = f"{WRITE}\njournal.delete('r')"
+    code = f"{WRITE}\njournal.delete_sync('r')"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with pytest.raises(JournalError, match="written or deleted by someone else"):
         claim.write(story()[3:]).result()
-    assert sqlite.runs() == []
-    assert sqlite.check().ok
+    assert sqlite.runs_sync() == []
+    assert sqlite.check_sync().ok
 
 
 def test_memory_and_disk_offer_the_same(sqlite: SQLiteJournal) -> None:

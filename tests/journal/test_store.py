@@ -31,7 +31,7 @@ Story = Callable[..., list[Record]]
 
 def keep(journal: Store, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
-    claim = journal.claim(records[0].run_id)
+    claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
     claim.give_back()
 
@@ -39,38 +39,38 @@ def keep(journal: Store, records: list[Record]) -> None:
 def test_both_are_stores(journal: Store) -> None:
     """They have the interface that the runtime is written against."""
     store: JournalStore = journal
-    claim: Claim = store.claim("r")
+    claim: Claim = store.claim_sync("r")
     assert claim.run_id == "r"
 
 
 def test_what_is_written_can_be_read(journal: Store, story: Story) -> None:
     """Record by record, equal to what was written, in the order it was written."""
     records = story(steps=3)
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     for record in records:
         claim.write([record])
     claim.give_back()
-    assert journal.read("r") == records
+    assert journal.read_sync("r") == records
 
 
 def test_a_batch_is_seen_once_it_is_committed(journal: Store, story: Story) -> None:
     """When the future is done, everyone can read what was written, also while the run is still claimed."""
     records = story()
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.write(records[:4]).result()
-    assert journal.read("r") == records[:4]
+    assert journal.read_sync("r") == records[:4]
     claim.write(records[4:]).result()
-    assert journal.read("r") == records
+    assert journal.read_sync("r") == records
 
 
 def test_writing_nothing_waits_for_what_was_written_before(journal: Store, story: Story) -> None:
     """So that a caller can wait for everything it has queued; a run nothing was written to is not there."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.write([]).result()
-    assert journal.runs() == []
+    assert journal.runs_sync() == []
     claim.write(story())
     claim.write([]).result()
-    assert journal.read("r") == story()
+    assert journal.read_sync("r") == story()
 
 
 def test_a_run_can_be_resumed(journal: Store, story: Story) -> None:
@@ -78,27 +78,27 @@ def test_a_run_can_be_resumed(journal: Store, story: Story) -> None:
     records = story(steps=2)
     for part in (records[:3], records[3:4], records[4:]):
         keep(journal, part)
-    assert journal.read("r") == records
-    assert journal.check().ok
+    assert journal.read_sync("r") == records
+    assert journal.check_sync().ok
 
 
 def test_runs_do_not_mix(journal: Store, story: Story) -> None:
     """Whoever writes at the same time, each run has its own records."""
     names = [f"run-{number}" for number in range(20)]
-    claims = [journal.claim(name) for name in names]
+    claims = [journal.claim_sync(name) for name in names]
     stories = [story(name, steps=number % 3) for number, name in enumerate(names)]
     written = []
     for position in range(max(map(len, stories))):
         for claim, records in zip(claims, stories, strict=True):
             written.append(claim.write(records[position : position + 1]))
     wait(written)
-    assert [journal.read(name) for name in names] == stories
-    assert journal.check().ok
+    assert [journal.read_sync(name) for name in names] == stories
+    assert journal.check_sync().ok
 
 
 def test_a_run_that_is_not_there(journal: Store) -> None:
     """The error names it and says where to look."""
-    for ask in (journal.read, journal.delete):
+    for ask in (journal.read_sync, journal.delete_sync):
         with pytest.raises(UnknownRunError, match=r"no run 'x' in the journal.*journal\.runs\(\)"):
             ask("x")
 
@@ -109,7 +109,7 @@ def test_a_run_that_is_not_there(journal: Store) -> None:
 def test_the_list_says_what_the_records_say(journal: Store, story: Story) -> None:
     """Who it was, what it was asked, how far it came, how it ended, and when."""
     keep(journal, story("r", steps=2, session="talk", parent="p", prompt="do it", at=50.0))
-    (info,) = journal.runs()
+    (info,) = journal.runs_sync()
     assert info == RunInfo(
         run_id="r",
         session_id="talk",
@@ -127,40 +127,40 @@ def test_the_list_says_what_the_records_say(journal: Store, story: Story) -> Non
 def test_a_run_without_an_ending_is_running(journal: Store, story: Story) -> None:
     """Also when its process died: nobody was left to say how it ended."""
     keep(journal, story(ending=None))
-    assert [info.status for info in journal.runs()] == [RunStatus.RUNNING]
+    assert [info.status for info in journal.runs_sync()] == [RunStatus.RUNNING]
 
 
 def test_a_paused_run_that_continues_is_running_again(journal: Store, story: Story) -> None:
     """And it is still who it was, and asked what it was first asked."""
     keep(journal, story("r", ending=RunStatus.PAUSED, session="talk"))
-    assert [info.status for info in journal.runs()] == [RunStatus.PAUSED]
+    assert [info.status for info in journal.runs_sync()] == [RunStatus.PAUSED]
     again = RunStarted("r", 10, 2000.0, "another", "elsewhere", resumed=True)
     keep(journal, [again, PromptSubmitted("r", 11, 2001.0, "more")])
-    (info,) = journal.runs()
+    (info,) = journal.runs_sync()
     assert (info.status, info.session_id, info.agent_id) == (RunStatus.RUNNING, "talk", "agent")
     assert (info.prompt, info.started_at, info.updated_at) == ("hello", 1000.0, 2001.0)
     keep(journal, [StatusChanged("r", 12, 2002.0, RunStatus.STOPPED)])
-    assert [info.status for info in journal.runs()] == [RunStatus.STOPPED]
-    assert journal.check().ok
+    assert [info.status for info in journal.runs_sync()] == [RunStatus.STOPPED]
+    assert journal.check_sync().ok
 
 
 def test_the_list_shows_how_a_long_prompt_begins(journal: Store, story: Story) -> None:
     """The record has all of it."""
     prompt = "word " * 10_000
     keep(journal, story(prompt=prompt))
-    (info,) = journal.runs()
+    (info,) = journal.runs_sync()
     assert prompt.startswith(info.prompt)
     assert 100 < len(info.prompt) < 1000
-    assert journal.read("r") == story(prompt=prompt)
+    assert journal.read_sync("r") == story(prompt=prompt)
 
 
 def test_the_newest_run_comes_first(journal: Store, story: Story) -> None:
     """By when it started; of two that started at once, the one that was entered later."""
     for name, at in (("b", 20.0), ("c", 30.0), ("a", 10.0), ("also c", 30.0)):
         keep(journal, story(name, at=at))
-    assert [info.run_id for info in journal.runs()] == ["also c", "c", "b", "a"]
-    assert [info.run_id for info in journal.runs(limit=2)] == ["also c", "c"]
-    assert journal.runs(limit=0) == []
+    assert [info.run_id for info in journal.runs_sync()] == ["also c", "c", "b", "a"]
+    assert [info.run_id for info in journal.runs_sync(limit=2)] == ["also c", "c"]
+    assert journal.runs_sync(limit=0) == []
 
 
 def test_the_list_can_be_narrowed(journal: Store, story: Story) -> None:
@@ -168,11 +168,11 @@ def test_the_list_can_be_narrowed(journal: Store, story: Story) -> None:
     keep(journal, story("1", session="a"))
     keep(journal, story("2", session="b", ending=RunStatus.PAUSED))
     keep(journal, story("3", session="b"))
-    assert [info.run_id for info in journal.runs(session_id="b")] == ["3", "2"]
-    assert [info.run_id for info in journal.runs(status=RunStatus.COMPLETED)] == ["3", "1"]
-    both = journal.runs(session_id="b", status=RunStatus.COMPLETED)
+    assert [info.run_id for info in journal.runs_sync(session_id="b")] == ["3", "2"]
+    assert [info.run_id for info in journal.runs_sync(status=RunStatus.COMPLETED)] == ["3", "1"]
+    both = journal.runs_sync(session_id="b", status=RunStatus.COMPLETED)
     assert [info.run_id for info in both] == ["3"]
-    assert journal.runs(session_id="c") == []
+    assert journal.runs_sync(session_id="c") == []
 
 
 # --- claims ----------------------------------------------------------------------------------------
@@ -180,28 +180,28 @@ def test_the_list_can_be_narrowed(journal: Store, story: Story) -> None:
 
 def test_a_run_can_be_claimed_once(journal: Store) -> None:
     """A second claim is refused, in this process too, and others are not concerned."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     with pytest.raises(RunInUseError, match=r"run 'r' is being driven already.*cancel it"):
-        journal.claim("r")
-    journal.claim("other").give_back()
+        journal.claim_sync("r")
+    journal.claim_sync("other").give_back()
     claim.give_back()
-    journal.claim("r").give_back()
+    journal.claim_sync("r").give_back()
 
 
 def test_a_claim_can_be_given_back_twice(journal: Store, story: Story) -> None:
     """The second time does nothing, not even to a later holder of the run."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.give_back()
-    mine = journal.claim("r")
+    mine = journal.claim_sync("r")
     claim.give_back()
     with pytest.raises(RunInUseError):
-        journal.claim("r")
+        journal.claim_sync("r")
     mine.write(story()).result()
 
 
 def test_a_claim_that_was_given_back_is_over(journal: Store, story: Story) -> None:
     """Nothing more can be written with it."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.give_back()
     with pytest.raises(UsageError, match=r"given back.*journal\.claim"):
         claim.write(story())
@@ -209,10 +209,10 @@ def test_a_claim_that_was_given_back_is_over(journal: Store, story: Story) -> No
 
 def test_a_claim_that_was_forgotten_is_free(journal: Store, story: Story) -> None:
     """A task that was dropped does not keep its run forever; what it queued is written."""
-    journal.claim("r").write(story()).result()
+    journal.claim_sync("r").write(story()).result()
     gc.collect()
-    claim = journal.claim("r")
-    assert journal.read("r") == story()
+    claim = journal.claim_sync("r")
+    assert journal.read_sync("r") == story()
     claim.give_back()
 
 
@@ -220,15 +220,15 @@ def test_a_claim_that_was_forgotten_is_free(journal: Store, story: Story) -> Non
 def test_a_run_needs_a_name(journal: Store, name: object) -> None:
     """That can be written down."""
     with pytest.raises(UsageError, match="run"):
-        journal.claim(name)  # type: ignore[arg-type]
+        journal.claim_sync(name)  # type: ignore[arg-type]
 
 
 def test_a_name_can_be_any_text(journal: Store, story: Story) -> None:
     """Spaces, quotes, line breaks and other scripts are fine."""
     for name in ("a b", "it's; DROP TABLE runs", "r/0/call_1/1", "zwei\nZeilen", "日本", "\x00"):
         keep(journal, story(name))
-        assert journal.read(name) == story(name)
-    assert len(journal.runs()) == 6
+        assert journal.read_sync(name) == story(name)
+    assert len(journal.runs_sync()) == 6
 
 
 # --- what cannot be written ------------------------------------------------------------------------
@@ -236,16 +236,16 @@ def test_a_name_can_be_any_text(journal: Store, story: Story) -> None:
 
 def test_deltas_are_not_journalled(journal: Store, story: Story) -> None:
     """They could not be read again. Nothing of the call is written, and the claim is as good as before."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     with pytest.raises(UsageError, match="a TextDelta cannot be journalled"):
         claim.write([*story(), TextDelta("r", 0, 0.0, "he")])
-    assert journal.runs() == []
+    assert journal.runs_sync() == []
     claim.write(story()).result()
 
 
 def test_a_record_belongs_to_its_run(journal: Store, story: Story) -> None:
     """One of another run is refused, before anything is written."""
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     with pytest.raises(UsageError, match="run 'x' was about to be written to run 'r'"):
         claim.write([*story("r"), *story("x")])
     claim.write(story("r")).result()
@@ -254,7 +254,7 @@ def test_a_record_belongs_to_its_run(journal: Store, story: Story) -> None:
 def test_after_a_record_that_cannot_be_written_nothing_is(journal: Store, story: Story) -> None:
     """A journal has no holes. What was written before stays, and the run can be claimed again."""
     records = story()
-    claim = journal.claim("r")
+    claim = journal.claim_sync("r")
     claim.write(records[:2]).result()
     bad = HookRan("r", 2, 0.0, "before_step", "hook", changes={"x": object()})
     with pytest.raises(JournalError, match=r"run 'r' cannot be written.*object.*JSON only"):
@@ -263,24 +263,24 @@ def test_after_a_record_that_cannot_be_written_nothing_is(journal: Store, story:
         claim.write(records[2:]).result()
     claim.give_back()
     keep(journal, records[2:])
-    assert journal.read("r") == records
-    assert journal.check().ok
+    assert journal.read_sync("r") == records
+    assert journal.check_sync().ok
 
 
 def test_half_a_character_is_written_as_what_is_left_of_it(journal: Store) -> None:
     """A record matters more than that half."""
     keep(journal, [PromptSubmitted("r", 0, 0.0, "half \ud83d of one")])
-    (record,) = journal.read("r")
+    (record,) = journal.read_sync("r")
     assert isinstance(record, PromptSubmitted)
     assert record.text.startswith("half ")
-    assert journal.check().ok
+    assert journal.check_sync().ok
 
 
 def test_a_large_record(journal: Store, story: Story) -> None:
     """Megabytes are fine."""
     records = story(prompt="x" * 3_000_000)
     keep(journal, records)
-    assert journal.read("r") == records
+    assert journal.read_sync("r") == records
 
 
 # --- damage and reports ----------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_a_clean_journal_says_so(journal: Store, story: Story) -> None:
     """In one line, with what was looked at."""
     keep(journal, story("a"))
     keep(journal, story("b"))
-    report = journal.check()
+    report = journal.check_sync()
     assert report.ok
     assert str(report).endswith(": 2 runs, 20 records, no damage")
 
@@ -320,37 +320,37 @@ def forest(journal: Store, story: Story) -> Store:
 
 def names(journal: Store) -> set[str]:
     """The runs that are there."""
-    return {info.run_id for info in journal.runs()}
+    return {info.run_id for info in journal.runs_sync()}
 
 
 def test_a_run_is_deleted_with_its_children(forest: Store) -> None:
     """All that descend from it, and nothing else; its name can be used again."""
     before = names(forest)
-    gone = forest.delete("old")
+    gone = forest.delete_sync("old")
     assert set(gone) == {"old", "old/child", "old/child/child"}
     assert names(forest) == before - set(gone)
     with pytest.raises(UnknownRunError):
-        forest.read("old/child")
+        forest.read_sync("old/child")
     keep(forest, [PromptSubmitted("old", 0, 0.0, "again")])
-    assert len(forest.read("old")) == 1
-    assert forest.check().ok
+    assert len(forest.read_sync("old")) == 1
+    assert forest.check_sync().ok
 
 
 def test_a_run_somebody_drives_is_not_deleted(forest: Store) -> None:
     """Nor is its tree: nothing is deleted, and everything else can still be claimed."""
-    claim = forest.claim("old/child/child")
+    claim = forest.claim_sync("old/child/child")
     before = names(forest)
     with pytest.raises(RunInUseError):
-        forest.delete("old")
+        forest.delete_sync("old")
     assert names(forest) == before
-    forest.claim("old").give_back()
+    forest.claim_sync("old").give_back()
     claim.give_back()
-    forest.delete("old")
+    forest.delete_sync("old")
 
 
 def test_pruning_drops_what_is_old_and_over(forest: Store) -> None:
     """Running and paused runs stay, and so does every tree that one of them belongs to."""
-    gone = forest.prune(older_than=3600)
+    gone = forest.prune_sync(older_than=3600)
     assert set(gone) == {"old", "old/child", "old/child/child", "new", "orphan"}
     assert names(forest) == {
         "paused",
@@ -360,26 +360,26 @@ def test_pruning_drops_what_is_old_and_over(forest: Store) -> None:
         "crashed",
         "newest",
     }
-    assert forest.prune(older_than=3600) == []
-    assert forest.check().ok
+    assert forest.prune_sync(older_than=3600) == []
+    assert forest.check_sync().ok
 
 
 def test_pruning_keeps_the_newest(forest: Store) -> None:
     """So many of those that are not children, whatever their age."""
-    gone = forest.prune(keep=3)
+    gone = forest.prune_sync(keep=3)
     assert set(gone) == {"old", "old/child", "old/child/child"}
-    assert set(forest.prune(older_than=0, keep=1)) == {"new", "orphan"}
+    assert set(forest.prune_sync(older_than=0, keep=1)) == {"new", "orphan"}
     assert "newest" in names(forest)
-    assert set(forest.prune(keep=0)) == {"newest"}
+    assert set(forest.prune_sync(keep=0)) == {"newest"}
 
 
 def test_unfinished_runs_are_pruned_when_asked_for(forest: Store) -> None:
     """But never one that somebody is driving."""
-    claim = forest.claim("waits/child")
-    forest.prune(keep=0, unfinished=True)
+    claim = forest.claim_sync("waits/child")
+    forest.prune_sync(keep=0, unfinished=True)
     assert names(forest) == {"waits", "waits/child"}
     claim.give_back()
-    forest.prune(keep=0, unfinished=True)
+    forest.prune_sync(keep=0, unfinished=True)
     assert names(forest) == set()
 
 
@@ -387,17 +387,20 @@ def test_a_run_that_is_resumed_while_pruning_stays(
     forest: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was over when it was chosen, and is paused when its turn comes."""
-    lease = forest._lease
+    journal = forest._open()
+    lease = journal._lease
     meant = {"new"}
 
     def in_between(run_id: str) -> object:
         if run_id in meant:
             meant.clear()
-            keep(forest, [StatusChanged("new", 10, 100.0, RunStatus.PAUSED)])
+            claim = journal.claim("new")
+            claim.write([StatusChanged("new", 10, 100.0, RunStatus.PAUSED)]).result()
+            claim.give_back()
         return lease(run_id)
 
-    monkeypatch.setattr(forest, "_lease", in_between)
-    assert "new" not in forest.prune(keep=0)
+    monkeypatch.setattr(journal, "_lease", in_between)
+    assert "new" not in forest.prune_sync(keep=0)
     assert {"new", "paused"} <= names(forest)
     assert "old" not in names(forest)
 
@@ -407,7 +410,7 @@ def test_pruning_needs_a_limit(forest: Store, wrong: dict[str, float]) -> None:
     """Nothing is dropped by mistake."""
     before = names(forest)
     with pytest.raises(UsageError):
-        forest.prune(**wrong)  # type: ignore[arg-type]
+        forest.prune_sync(**wrong)  # type: ignore[arg-type]
     assert names(forest) == before
 
 
@@ -417,8 +420,8 @@ def test_records_are_the_same_wherever_they_were_kept(story: Story, sqlite: SQLi
     for store in (memory, sqlite):
         keep(store, story("a", steps=2))
         keep(store, story("b", parent="a"))
-    assert memory.runs() == sqlite.runs()
-    assert memory.read("a") == sqlite.read("a")
-    assert [msgspec.to_builtins(record) for record in memory.read("b")] == [
-        msgspec.to_builtins(record) for record in sqlite.read("b")
+    assert memory.runs_sync() == sqlite.runs_sync()
+    assert memory.read_sync("a") == sqlite.read_sync("a")
+    assert [msgspec.to_builtins(record) for record in memory.read_sync("b")] == [
+        msgspec.to_builtins(record) for record in sqlite.read_sync("b")
     ]

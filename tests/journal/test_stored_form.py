@@ -131,8 +131,8 @@ def test_a_run_has_each_result_once_in_the_file(tmp_path: Path, rewrites: bool) 
         if rewrites:
             agent.on_after_tool_use(lambda ctx: ctx.with_result(LONG + "!"), name="adds")
         result = agent.build().run_sync("go", run_id="r")
-        assert journal.read("r") == list(result.records)
-        assert journal.check().ok
+        assert journal.read_sync("r") == list(result.records)
+        assert journal.check_sync().ok
     assert count_stored(path, LONG) == 1
 
 
@@ -159,5 +159,5 @@ def test_a_step_that_waited_has_each_result_once(tmp_path: Path) -> None:
         answers = {each.id: Decision.allow() for each in paused.pending}
         result = agent(journal, say("done")).resume_sync("r", answers)
         assert result.steps[0].results[0].result == LONG
-        assert journal.read("r") == list(result.records)
+        assert journal.read_sync("r") == list(result.records)
     assert count_stored(path, LONG) == 1

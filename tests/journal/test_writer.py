@@ -28,13 +28,13 @@ Story = Callable[..., list[Record]]
 def held_up(journal: SQLiteJournal) -> Iterator[None]:
     """Use the connection, so that what is written meanwhile waits in the queue."""
     is_busy, go_on = threading.Event(), threading.Event()
-    assert journal._writer is not None
+    assert journal._open()._writer is not None
 
     def hold(_: object) -> None:
         is_busy.set()
         go_on.wait(20)
 
-    busy = threading.Thread(target=journal._writer.run_exclusively, args=(hold,))
+    busy = threading.Thread(target=journal._open()._writer.run_exclusively, args=(hold,))
     busy.start()
     assert is_busy.wait(20)
     try:
@@ -56,9 +56,9 @@ def test_what_waits_is_committed_at_once(
     sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches of one run and of others, in the order they came."""
-    claims = [sqlite.claim(name) for name in ("a", "b", "c")]
+    claims = [sqlite.claim_sync(name) for name in ("a", "b", "c")]
     transactions: list[int] = []
-    writer = sqlite._writer
+    writer = sqlite._open()._writer
     assert writer is not None
     transact = writer._transact
     monkeypatch.setattr(
@@ -74,13 +74,13 @@ def test_what_waits_is_committed_at_once(
     wait(written)
     assert transactions == [48]
     for claim in claims:
-        assert sqlite.read(claim.run_id) == story(claim.run_id, steps=2)
-    assert sqlite.check().ok
+        assert sqlite.read_sync(claim.run_id) == story(claim.run_id, steps=2)
+    assert sqlite.check_sync().ok
 
 
 def test_one_runs_trouble_is_not_anothers(sqlite: SQLiteJournal, story: Story) -> None:
     """In one transaction with a batch that cannot be written, the others are written all the same."""
-    claims = {name: sqlite.claim(name) for name in ("a", "bad", "b")}
+    claims = {name: sqlite.claim_sync(name) for name in ("a", "bad", "b")}
     for claim in claims.values():
         claim.write(story(claim.run_id)[:3]).result()
     claims["bad"].tail = claims["bad"].tail._replace(head=b"not the head")
@@ -91,26 +91,26 @@ def test_one_runs_trouble_is_not_anothers(sqlite: SQLiteJournal, story: Story) -
                 written[name].append(claim.write(story(name)[record : record + 1]))
     for name in ("a", "b"):
         assert [future.result() for future in written[name]] == [None] * 7
-        assert sqlite.read(name) == story(name)
+        assert sqlite.read_sync(name) == story(name)
     first, *rest = written["bad"]
     with pytest.raises(JournalError, match="written or deleted by someone else"):
         first.result()
     for future in rest:
         with pytest.raises(JournalError, match="not written any more, because a write has failed"):
             future.result()
-    assert sqlite.read("bad") == story("bad")[:3]
-    assert sqlite.check().ok
+    assert sqlite.read_sync("bad") == story("bad")[:3]
+    assert sqlite.check_sync().ok
 
 
 def test_a_batch_is_there_as_a_whole_or_not_at_all(sqlite: SQLiteJournal) -> None:
     """Whoever reads meanwhile sees none of its records, or all."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     done = threading.Event()
     seen: set[int] = set()
 
     def look() -> None:
         while not done.is_set():
-            seen.update(info.records for info in sqlite.runs())
+            seen.update(info.records for info in sqlite.runs_sync())
 
     reader = threading.Thread(target=look)
     reader.start()
@@ -123,24 +123,24 @@ def test_a_batch_is_there_as_a_whole_or_not_at_all(sqlite: SQLiteJournal) -> Non
 
 def test_reading_does_not_wait_for_writing(path: Path, sqlite: SQLiteJournal, story: Story) -> None:
     """Nor for another process that is in the middle of it."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()).result()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("DELETE FROM batches")
-    assert sqlite.read("r") == story()
-    assert len(sqlite.runs()) == 1
+    assert sqlite.read_sync("r") == story()
+    assert len(sqlite.runs_sync()) == 1
     other.execute("ROLLBACK")
     other.close()
 
 
 def test_giving_back_waits_for_what_was_queued(sqlite: SQLiteJournal, story: Story) -> None:
     """The next one to claim the run finds all of it."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     for record in story(steps=10):
         claim.write([record])
     claim.give_back()
-    again = sqlite.claim("r")
+    again = sqlite.claim_sync("r")
     assert again.tail.records == len(story(steps=10))
 
 
@@ -152,11 +152,11 @@ def test_a_callback_that_crashes_does_not_stop_the_thread(
     def crash(future: Future[None]) -> None:
         raise RuntimeError("in a callback")
 
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     with held_up(sqlite):
         claim.write(story()[:4]).add_done_callback(crash)
     claim.write(story()[4:]).result()
-    assert sqlite.read("r") == story()
+    assert sqlite.read_sync("r") == story()
     wait_until(lambda: "in a callback" in caplog.text)
 
 
@@ -183,12 +183,12 @@ def test_what_is_small_is_committed_where_it_is_asked_for(
 ) -> None:
     """It is done at once, and no thread is started for it."""
     before = threading.active_count()
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     for record in story():
         assert claim.write([record]).done()
     assert places == ["here 1"] * len(story())
     assert threading.active_count() == before
-    assert sqlite.read("r") == story()
+    assert sqlite.read_sync("r") == story()
 
 
 def test_what_waits_for_the_disk_is_committed_by_the_thread(
@@ -196,7 +196,7 @@ def test_what_waits_for_the_disk_is_committed_by_the_thread(
 ) -> None:
     """With FULL, always: nobody's event loop waits for a disk."""
     with SQLiteJournal(path, synchronous="FULL") as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         for record in story():
             claim.write([record]).result()
         assert places == ["thread 1"] * len(story())
@@ -204,14 +204,14 @@ def test_what_waits_for_the_disk_is_committed_by_the_thread(
 
 def test_what_is_large_is_committed_by_the_thread(sqlite: SQLiteJournal, places: list[str]) -> None:
     """And what is small after it, as long as that would overtake it."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     written = [
         claim.write([PromptSubmitted("r", number, 0.0, "x" * size)])
         for number, size in enumerate((10, 300_000, 10))
     ]
     wait(written)
     assert places[:2] == ["here 1", "thread 1"] or places == ["here 1", "thread 2"]
-    assert [record.seq for record in sqlite.read("r")] == [0, 1, 2]
+    assert [record.seq for record in sqlite.read_sync("r")] == [0, 1, 2]
     claim.write([PromptSubmitted("r", 3, 0.0, "x")])
     assert places[-1] == "here 1"
 
@@ -220,7 +220,7 @@ def test_a_file_that_others_write_is_left_to_the_thread(
     path: Path, sqlite: SQLiteJournal, story: Story, places: list[str]
 ) -> None:
     """Whoever writes is not held up, however long the others take."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()[:3]).result()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -231,7 +231,7 @@ def test_a_file_that_others_write_is_left_to_the_thread(
     wait(written)
     assert places[:2] == ["here 1", "here 1"]  # the second of them fails
     assert places[2].startswith("thread")
-    assert sqlite.read("r") == story()
+    assert sqlite.read_sync("r") == story()
 
 
 def test_the_log_is_cleared_by_the_thread(
@@ -239,12 +239,12 @@ def test_the_log_is_cleared_by_the_thread(
 ) -> None:
     """It does not grow forever, and a write does not clear it, because that waits for the disk."""
     monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     for number in range(400):
         claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
     assert 15 < places.count("thread 1") < 60
     assert path.with_name("journal.db-wal").stat().st_size < 100 * 4200
-    assert len(sqlite.read("r")) == 400
+    assert len(sqlite.read_sync("r")) == 400
 
 
 def test_a_log_that_others_have_filled_is_cleared(
@@ -254,11 +254,11 @@ def test_a_log_that_others_have_filled_is_cleared(
     monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
     for number in range(100):
         with SQLiteJournal(path) as journal:
-            claim = journal.claim("r")
+            claim = journal.claim_sync("r")
             claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
             claim.give_back()
     assert path.with_name("journal.db-wal").stat().st_size < 100 * 4200
-    assert len(sqlite.read("r")) == 100
+    assert len(sqlite.read_sync("r")) == 100
 
 
 def test_a_slow_disk_is_left_to_the_thread_until_it_is_quick(
@@ -266,7 +266,7 @@ def test_a_slow_disk_is_left_to_the_thread_until_it_is_quick(
 ) -> None:
     """An event loop waits for it once, and not with every commit."""
     monkeypatch.setattr("hookline.journal.writer._SLOW_SECONDS", 0.0)
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     for record in story()[:3]:
         claim.write([record]).result()
     assert places == ["here 1", "thread 1", "thread 1"]
@@ -280,7 +280,7 @@ def test_nothing_is_overtaken(sqlite: SQLiteJournal) -> None:
     """Large and small ones in any order, from several threads: each run's records are in order."""
 
     def fill(name: str) -> None:
-        claim, chance = sqlite.claim(name), random.Random(name)
+        claim, chance = sqlite.claim_sync(name), random.Random(name)
         for number in range(150):
             size = chance.choice((10, 10, 10, 70_000))
             written = claim.write([PromptSubmitted(name, number, 0.0, "x" * size)])
@@ -294,15 +294,15 @@ def test_nothing_is_overtaken(sqlite: SQLiteJournal) -> None:
     for thread in threads:
         thread.join()
     for name in ("a", "b", "c"):
-        assert [record.seq for record in sqlite.read(name)] == list(range(150))
-    assert sqlite.check().ok
+        assert [record.seq for record in sqlite.read_sync(name)] == list(range(150))
+    assert sqlite.check_sync().ok
 
 
 def test_an_interruption_in_the_middle_of_a_commit(
     sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes where interruptions go; nothing of the batch is there, and nothing can follow it."""
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write(story()[:3])
 
     def interrupted(*_: object) -> None:
@@ -315,10 +315,10 @@ def test_an_interruption_in_the_middle_of_a_commit(
     with pytest.raises(JournalError, match="interrupted"):
         claim.write(story()[3:5]).result()
     claim.give_back()
-    assert sqlite.read("r") == story()[:3]
-    again = sqlite.claim("r")
+    assert sqlite.read_sync("r") == story()[:3]
+    again = sqlite.claim_sync("r")
     again.write(story()[3:]).result()
-    assert sqlite.read("r") == story()
+    assert sqlite.read_sync("r") == story()
 
 
 @pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
@@ -327,7 +327,7 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
 ) -> None:
     """Garbage is collected anywhere, also there: what the run has to write is written later, by the thread."""
     with SQLiteJournal(path, synchronous=synchronous) as journal:
-        forgotten = [Stored(journal, journal.claim("forgotten"), [])]
+        forgotten = [Stored(journal, journal.claim_sync("forgotten"), [])]
         for record in story("forgotten"):
             forgotten[0].append(record)
         add = writer_module.insert_batch
@@ -338,12 +338,12 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
             add(*row)
 
         monkeypatch.setattr(writer_module, "insert_batch", collect)
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         claim.write(story()).result(20)
         claim.give_back()
-        wait_until(lambda: any(info.run_id == "forgotten" for info in journal.runs()))
-        assert journal.read("forgotten") == story("forgotten")
-        journal.claim("forgotten").give_back()
+        wait_until(lambda: any(info.run_id == "forgotten" for info in journal.runs_sync()))
+        assert journal.read_sync("forgotten") == story("forgotten")
+        journal.claim_sync("forgotten").give_back()
 
 
 # --- several runs in one event loop ----------------------------------------------------------------
@@ -353,7 +353,7 @@ async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
     sqlite: SQLiteJournal, story: Story
 ) -> None:
     """The run that cannot be written gets the error, and the others are written all the same."""
-    claims = {name: sqlite.claim(name) for name in ("a", "bad", "b")}
+    claims = {name: await sqlite.claim(name) for name in ("a", "bad", "b")}
     runs = {name: Stored(sqlite, claim, []) for name, claim in claims.items()}
     for name, run in runs.items():
         for record in story(name)[:3]:
@@ -368,22 +368,22 @@ async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
     )
     assert [type(outcome) for outcome in outcomes] == [type(None), JournalError, type(None)]
     for name, run in runs.items():
-        run.close()
-        assert sqlite.read(name) == (story(name)[:3] if name == "bad" else story(name))
+        await run.close()
+        assert await sqlite.read(name) == (story(name)[:3] if name == "bad" else story(name))
 
 
 async def test_a_run_that_ends_writes_what_was_appended(
     sqlite: SQLiteJournal, story: Story
 ) -> None:
     """Also when it was to be flushed in the next turn of the loop."""
-    runs = {name: Stored(sqlite, sqlite.claim(name), []) for name in ("a", "b")}
+    runs = {name: Stored(sqlite, await sqlite.claim(name), []) for name in ("a", "b")}
     for name, run in runs.items():
         for record in story(name):
             run.append(record)
         run.flush_soon()
     for name, run in runs.items():
-        run.close()
-        assert sqlite.read(name) == story(name)
+        await run.close()
+        assert await sqlite.read(name) == story(name)
 
 
 def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
@@ -396,12 +396,12 @@ def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with SQLiteJournal(path, synchronous="FULL") as journal:
-        claim = journal.claim("r")
+        claim = journal.claim_sync("r")
         claim.write(story()).result(timeout=60)
         claim.give_back()
-        assert journal.prune(keep=5) == []
+        assert journal.prune_sync(keep=5) == []
     with SQLiteJournal(path) as journal:
-        assert journal.read("r") == story()
+        assert journal.read_sync("r") == story()
 
 
 def test_readers_do_not_let_the_log_grow(
@@ -411,7 +411,7 @@ def test_readers_do_not_let_the_log_grow(
     monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
     monkeypatch.setattr("hookline.journal.writer._MOST_LOG_PAGES", 120)
     monkeypatch.setattr("hookline.journal.connection._LARGEST_LOG", 60 * 4200)
-    claim = sqlite.claim("r")
+    claim = sqlite.claim_sync("r")
     claim.write([PromptSubmitted("r", 0, 0.0, "first")]).result()
     is_over = threading.Event()
 
@@ -436,4 +436,4 @@ def test_readers_do_not_let_the_log_grow(
     is_over.set()
     reader.join()
     assert largest < 400 * 4120
-    assert len(sqlite.read("r")) == 800
+    assert len(sqlite.read_sync("r")) == 800

@@ -64,7 +64,7 @@ def judged_and_not_blocked(tape: Tape, name: str) -> set[tuple[str, str]]:
     """The calls of a tool that came before the hooks and that none of these blocked, from the record alone."""
     found = set()
     for run_id in tape.lines:
-        records = tape.read(run_id)
+        records = tape.records(run_id)
         verdicts: dict[str, list[str]] = {}
         for ran in hooks_in(records):
             if ran.point == "before_tool_use":
@@ -408,7 +408,7 @@ async def test_policies_hold_in_the_children_on_record() -> None:
     of_child = child().on_before_tool_use(no_force, name="child's").build()
     report = await backtest(tape, parent().build(), children={"helper": of_child})
     assert [each.hook for each in report.changes] == ["child's"]
-    report = await backtest(tape.read("run/0/call_1_1/1"), policy.build())
+    report = await backtest(tape.records("run/0/call_1_1/1"), policy.build())
     assert [each.hook for each in report.changes] == ["no_force"]
 
 
@@ -447,7 +447,7 @@ async def test_runs_can_be_chosen() -> None:
 async def test_records_in_hand_can_be_tested() -> None:
     """One list of them, or a list of lists."""
     tape, rule = await week(), HookStack().with_hook(no_force, "before_tool_use")
-    lists = [tape.read("monday"), tape.read("tuesday")]
+    lists = [tape.records("monday"), tape.records("tuesday")]
     for records in (lists, [*lists[0], *lists[1]]):
         report = await backtest(records, rule)
         assert report.changed_runs == ("monday", "tuesday")
@@ -456,14 +456,14 @@ async def test_records_in_hand_can_be_tested() -> None:
 async def test_a_run_that_cannot_be_read_or_followed_does_not_end_the_test() -> None:
     """It is named with what is wrong, and the exit code says that not everything was judged."""
     tape, rule = await week(), HookStack().with_hook(no_force, "before_tool_use")
-    torn = tape.read("monday")[1:]
+    torn = tape.records("monday")[1:]
     forged = [
         record
         if not isinstance(record, CallSettled)
         else CallSettled(
             record.run_id, record.seq, record.at, record.step, hookline.ToolResult("x")
         )
-        for record in tape.read("tuesday")
+        for record in tape.records("tuesday")
     ]
     report = await backtest([torn, forged], rule)
     why = {each.run: each.why for each in report.unfollowed}
@@ -491,7 +491,7 @@ async def test_a_call_that_was_running_when_its_process_died_is_judged() -> None
         ScriptedDriver([call("bash", command="git push --force"), say("Pushed.")])
     )
     await then.with_tools(bash).with_journal(tape).build().run("push", run_id="run")
-    ends = [tape.cut(at).read("run")[-1].type for at in range(1, len(tape.batches) + 1)]
+    ends = [tape.cut(at).records("run")[-1].type for at in range(1, len(tape.batches) + 1)]
     died = tape.cut(ends.index("call") + 1)
     report = await backtest(died, HookStack().with_hook(no_force, "before_tool_use"))
     assert (report.calls, report.exit_code) == (1, 1)

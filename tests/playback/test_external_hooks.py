@@ -146,7 +146,7 @@ async def test_a_hook_that_is_new_is_not_asked(project: Project) -> None:
 async def test_a_journal_without_digests_is_played(project: Project) -> None:
     """Older journals do not say what a hook was made of: it says what is on record, and is named."""
     tape, run_id = await recorded(project)
-    older = [_without_digest(record) for record in tape.read(run_id)]
+    older = [_without_digest(record) for record in tape.records(run_id)]
     replayed = await replay(older, run_id, project.builder().build())
     assert replayed.identical, replayed
     assert len(replayed.not_asked) == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
         if resumes:
             await World(case).agent(tape).resume("run")
         replayed = await check_identical(case, tape)
-        assert replayed.is_whole is fold(tape.read("run")).is_finished
+        assert replayed.is_whole is fold(tape.records("run")).is_finished
 
     asyncio.run(main())
 
@@ -394,7 +394,7 @@ async def test_a_run_that_ran_out_of_time_runs_out_of_time() -> None:
         )
 
     tape = await record(made([call("slow"), call("slow"), say("done")]).with_clock(clock))
-    assert "time_limit" in fold(tape.read("run")).state.explain_stop()
+    assert "time_limit" in fold(tape.records("run")).state.explain_stop()
     then = list(spent)
     spent.clear()
     replayed = await replay(tape, "run", made().build())
@@ -453,7 +453,7 @@ async def test_a_call_in_doubt_is_what_it_became() -> None:
     case = Case((("pay",),), approver="nobody")
     whole, _ = await recorded(case)
     died = next(
-        at for at in range(1, len(whole.batches)) if whole.cut(at).read("run")[-1].type == "call"
+        at for at in range(1, len(whole.batches)) if whole.cut(at).records("run")[-1].type == "call"
     )
     outcomes = {
         None: ResultStatus.IN_DOUBT,
@@ -468,7 +468,7 @@ async def test_a_call_in_doubt_is_what_it_became() -> None:
         if answer is not None:
             result = await agent.resume("run", {result.pending[0].id: answer})
         assert result.steps[0].results[0].status is expected
-        assert any(isinstance(record, RunTakenUp) for record in tape.read("run"))
+        assert any(isinstance(record, RunTakenUp) for record in tape.records("run"))
         await check_identical(case, tape)
 
 
@@ -477,7 +477,7 @@ async def test_a_call_in_doubt_that_a_new_policy_does_not_let_run_again() -> Non
     case = Case((("pay",),), approver="nobody")
     whole, _ = await recorded(case)
     died = next(
-        at for at in range(1, len(whole.batches)) if whole.cut(at).read("run")[-1].type == "call"
+        at for at in range(1, len(whole.batches)) if whole.cut(at).records("run")[-1].type == "call"
     )
     tape = whole.cut(died)
 
@@ -556,7 +556,7 @@ async def test_a_child_that_is_kept_from_starting_is_a_difference() -> None:
 async def test_a_child_that_is_not_in_the_journal_is_named() -> None:
     """What its call gave is taken as it is."""
     tape = await record(parents()[0])
-    replayed = await replay(tape.read("run"), "run", parents()[0].build())
+    replayed = await replay(tape.records("run"), "run", parents()[0].build())
     assert replayed.identical, replayed
     assert replayed.missing == ("run/0/call_1_1/1", "run/0/call_1_1/2")
     assert "not in the journal: run/0/call_1_1/1" in str(replayed)
@@ -568,19 +568,19 @@ async def test_a_child_that_is_not_in_the_journal_is_named() -> None:
 async def test_a_journal_on_disk_is_only_read(tmp_path: Path) -> None:
     """It may be one that cannot be written, or that another process is writing."""
     path = tmp_path / "journal.db"
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         await parents()[0].with_journal(journal).build().run("go", run_id="run")
-        before = [(info, journal.read(info.run_id)) for info in journal.runs()]
-        with hold(journal, "run"):
+        before = [(info, await journal.read(info.run_id)) for info in await journal.runs()]
+        async with hold(journal, "run"):
             assert await replay(journal, "run", parents()[0].with_journal(journal).build())
         assert (await backtest(journal, parents()[0].build())).ok
-        assert [(info, journal.read(info.run_id)) for info in journal.runs()] == before
+        assert [(info, await journal.read(info.run_id)) for info in await journal.runs()] == before
 
 
-@contextmanager
-def hold(journal: JournalStore, run_id: str) -> Iterator[None]:
+@asynccontextmanager
+async def hold(journal: JournalStore, run_id: str) -> AsyncIterator[None]:
     """Another driver of the run."""
-    claim = journal.claim(run_id)
+    claim = await journal.claim(run_id)
     yield
     claim.give_back()
 
@@ -596,9 +596,9 @@ async def test_a_run_of_a_session_is_replayed_with_its_session(tmp_path: Path) -
             .on_session_end(lambda ctx: asked.append("end"))
         )
 
-    with SQLiteJournal(tmp_path / "journal.db") as journal:
+    async with SQLiteJournal(tmp_path / "journal.db") as journal:
         agent = made([say("Hello."), *TURNS]).with_journal(journal).build()
-        session = Sessions(journal).create(id="work")
+        session = await Sessions(journal).create(id="work")
         first = await session.run(agent, "Hi!")
         second = await session.run(agent, "Push.")
         then = list(asked)
@@ -633,7 +633,7 @@ async def test_wrong_use_is_refused_with_what_to_do() -> None:
     with pytest.raises(UnknownRunError, match="no run 'other'"):
         await replay(tape, "other", agent)
     with pytest.raises(UnknownRunError, match=r"no run 'other' among these.*There is: run"):
-        await replay(tape.read("run"), "other", agent)
+        await replay(tape.records("run"), "other", agent)
     with pytest.raises(UsageError, match="Replay 'run'"):
         await replay(tape, "run/0/call_1_1/1", agent)
     with pytest.raises(UsageError, match="takes an Agent"):
@@ -643,7 +643,7 @@ async def test_wrong_use_is_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match="children= takes agents"):
         await replay(tape, "run", agent, children={"child": "agent"})  # type: ignore[dict-item]
     with pytest.raises(hookline.errors.JournalError, match="does not begin"):
-        await replay(tape.read("run")[1:], "run", agent)
+        await replay(tape.records("run")[1:], "run", agent)
 
 
 @pytest.mark.parametrize("watched", [False, True])
@@ -668,7 +668,7 @@ async def test_calls_that_limits_left_no_room_for_are_not_run_again(
         made.with_id("agent").with_clock(clock).with_limits(**limit)
         return made.on_before_tool_use(lambda ctx: None, name="watch") if watched else made
 
-    with SQLiteJournal(tmp_path / "journal.db") as journal:
+    async with SQLiteJournal(tmp_path / "journal.db") as journal:
         ended = await builder().with_journal(journal).build().run("go", run_id="run")
         assert ended.steps[0].results[0].status is ResultStatus.NOT_RUN
         replayed = await replay(journal, "run", builder().build())

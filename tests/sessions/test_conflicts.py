@@ -19,8 +19,8 @@ from hookline.testing import call, say
 
 async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) -> None:
     """It says what has happened since, and what to do; afterwards both have had their say."""
-    setup.sessions.create(id="s")
-    one, two = setup.sessions.get("s"), setup.sessions.get("s")
+    await setup.sessions.create(id="s")
+    one, two = await setup.sessions.get("s"), await setup.sessions.get("s")
     await one.run(setup.agent(say("a")), "from one")
     agent = setup.agent(say("b"))
     with pytest.raises(SessionConflictError) as conflict:
@@ -30,27 +30,27 @@ async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) ->
         "(run 's-1' was added, run 's-1' ended or paused, it was renamed). Nothing was done. "
         "Look at it again with session.refresh(), and repeat what should still be done."
     )
-    assert len(setup.journal.runs()) == 1
-    await two.refresh().run(agent, "from two")
-    assert message_texts(setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
+    assert len(await setup.journal.runs()) == 1
+    await (await two.refresh()).run(agent, "from two")
+    assert message_texts(await setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
 
 
 async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> None:
     """Neither run nor changed, by this process or another; it can be looked at and forked."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "hello")
-    other = setup.sessions.get("s")
+    other = await setup.sessions.get("s")
     refused: list[str] = []
 
     async def approve(question: PendingApproval) -> bool:
         for attempt in (other.suspend, other.clear, other.delete, lambda: other.rewind(to=0)):
             with pytest.raises(SessionConflictError) as conflict:
-                attempt()
+                await attempt()
             refused.append(str(conflict.value))
         with pytest.raises(SessionConflictError):
             await session.run(setup.agent(say("never")), "me too")
-        assert message_texts(other.fork()) == ["hello", "a"]
-        assert message_texts(other.refresh())[:2] == ["hello", "a"]
+        assert message_texts(await other.fork()) == ["hello", "a"]
+        assert message_texts(await other.refresh())[:2] == ["hello", "a"]
         return True
 
     agent = setup.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
@@ -63,7 +63,7 @@ async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> 
 
 async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
     """The other gets a conflict, and its prompt can be given again."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     first, second = await asyncio.gather(
         session.run(setup.agent(say("a")), "one"),
         session.run(setup.agent(say("b")), "two"),
@@ -77,32 +77,32 @@ async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
 
 async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) -> None:
     """Whoever still sees the question cannot answer it a second time."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(call("pay", amount=5)), "pay")
-    other = setup.sessions.get("s")
+    other = await setup.sessions.get("s")
     answers = {question.id: True for question in session.pending}
     await other.resume_run(setup.agent(say("paid")), answers)
     with pytest.raises(SessionConflictError, match="run 's-1' was resumed"):
         await session.resume_run(setup.agent(say("paid")), answers)
     with pytest.raises(SessionError, match="has no run that waits"):
-        await session.refresh().resume_run(setup.agent(), answers)
+        await (await session.refresh()).resume_run(setup.agent(), answers)
     assert setup.paid == [5]
 
 
 def test_two_sessions_cannot_have_one_id(setup: SessionSetup) -> None:
     """The error for the second says how to continue the first."""
-    setup.sessions.create(id="s")
+    setup.sessions.create_sync(id="s")
     with pytest.raises(UsageError, match=r"a session 's' already\. .*sessions\.get"):
-        setup.sessions.create(id="s")
+        setup.sessions.create_sync(id="s")
 
 
 CHANGES: dict[str, Callable[[Session], object]] = {
-    "rename": lambda session: session.rename("x"),
-    "suspend": lambda session: session.suspend(),
-    "resume": lambda session: session.resume(),
-    "clear": lambda session: session.clear(),
-    "rewind": lambda session: session.rewind(to=0),
-    "fork": lambda session: session.fork(),
+    "rename": lambda session: session.rename_sync("x"),
+    "suspend": lambda session: session.suspend_sync(),
+    "resume": lambda session: session.resume_sync(),
+    "clear": lambda session: session.clear_sync(),
+    "rewind": lambda session: session.rewind_sync(to=0),
+    "fork": lambda session: session.fork_sync(),
 }
 
 
@@ -113,20 +113,20 @@ def test_a_change_needs_the_latest_version(
 ) -> None:
     """Whatever three writers do in whichever order: what they see is what is in the journal, or is refused."""
     setup = SessionSetup()
-    setup.sessions.create(id="s")
-    writers = [setup.sessions.get("s") for _ in range(3)]
+    setup.sessions.create_sync(id="s")
+    writers = [setup.sessions.get_sync("s") for _ in range(3)]
     for who, change in changes:
-        writer, before = writers[who], setup.sessions.get("s")
+        writer, before = writers[who], setup.sessions.get_sync("s")
         try:
             CHANGES[change](writer)
         except SessionConflictError:
             assert writer.version != before.version
-            assert setup.sessions.get("s").version == before.version
-            writer.refresh()
+            assert setup.sessions.get_sync("s").version == before.version
+            writer.refresh_sync()
         except SessionError:
-            assert setup.sessions.get("s").version == before.version
+            assert setup.sessions.get_sync("s").version == before.version
         else:
-            now = setup.sessions.get("s")
+            now = setup.sessions.get_sync("s")
             assert change == "fork" or writer.version == now.version
             assert change == "fork" or (writer.title, writer.status) == (now.title, now.status)
     assert not setup.journal.claimed
@@ -134,13 +134,13 @@ def test_a_change_needs_the_latest_version(
 
 async def test_a_full_disk_is_reported_and_nothing_begins(setup: SessionSetup) -> None:
     """No run starts that the session could not note; when there is room again it continues."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
     setup.journal.is_full = True
     with pytest.raises(JournalError, match="the disk is full"):
         await session.run(setup.agent(say("b")), "two")
     with pytest.raises(JournalError, match="the disk is full"):
-        session.suspend()
+        await session.suspend()
     setup.journal.is_full = False
     assert (session.version, session.status.value) == (4, "open")
     assert (await session.run(setup.agent(say("b")), "two")).run_id == "s-2"
@@ -149,7 +149,7 @@ async def test_a_full_disk_is_reported_and_nothing_begins(setup: SessionSetup) -
 
 async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(setup: SessionSetup) -> None:
     """The run says that its journal could not be written, and can be continued."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     builder = setup.builder(call("look"), say("a"))
 
     def fill(ctx: object) -> None:
@@ -158,7 +158,7 @@ async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(setup: Se
     result = await session.run(builder.on_execution_end(fill).build(), "one")
     assert isinstance(result.error, JournalError)
     setup.journal.is_full = False
-    again = setup.sessions.get("s")
+    again = await setup.sessions.get("s")
     with pytest.raises(SessionError, match=r"was left unfinished\. .*resume_run"):
         await again.run(setup.agent(), "two")
     assert (await again.resume_run(setup.agent(say("a")))).text == "a"

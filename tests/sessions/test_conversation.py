@@ -21,7 +21,7 @@ async def talked(
     setup: SessionSetup, *lengths: int, id: str = "s"
 ) -> tuple[Session, list[AgentState]]:
     """A session with runs of so many steps each, and the state after each step, the first with none."""
-    session = setup.sessions.create(id=id)
+    session = await setup.sessions.create(id=id)
     states = [session.state]
     for number, steps in enumerate(lengths):
         turns = [call("look", at=f"{number}.{step}") for step in range(steps - 1)]
@@ -44,12 +44,12 @@ def said(state: AgentState) -> list[str]:
 async def test_a_fork_goes_its_own_way(setup: SessionSetup) -> None:
     """It has the conversation up to the step, its own id and title, and leaves the other as it is."""
     session, _ = await talked(setup, 2, 1)
-    fork = session.fork(at=2, title="Another way")
+    fork = await session.fork(at=2, title="Another way")
     assert (fork.title, fork.forked_from, fork.version) == ("Another way", "s", 1)
     result = await fork.run(setup.agent(say("forked")), "and now?")
     assert said(result.state)[-3:] == ["answer 0", "and now?", "forked"]
-    assert said(session.refresh().state)[-1] == "answer 1"
-    assert (session.fork().title, session.fork(id="f").id) == (session.title, "f")
+    assert said((await session.refresh()).state)[-1] == "answer 1"
+    assert ((await session.fork()).title, (await session.fork(id="f")).id) == (session.title, "f")
     assert setup.seen == ["start s startup", f"start {fork.id} fork"]
 
 
@@ -63,16 +63,16 @@ def test_any_step_can_be_forked_at_and_rewound_to(lengths: list[int], data: Any)
         session, states = await talked(setup, *lengths)
         step = data.draw(st.integers(0, sum(lengths)))
         expected = said(states[step])
-        fork = session.fork(at=step)
+        fork = await session.fork(at=step)
         assert (said(fork.state), len(fork.state.steps)) == (expected, step)
-        session.rewind(to=step)
+        await session.rewind(to=step)
         assert (said(session.state), len(session.state.steps)) == (expected, step)
         for each in (fork, session):
             result = await each.run(setup.agent(call("look"), say("new")), "go on")
             assert said(result.state) == [*expected, "go on", "", "seen ", "new"]
             check_transcript(result.state.messages)
         again = data.draw(st.integers(0, step + 2))
-        session.rewind(to=again)
+        await session.rewind(to=again)
         assert len(session.state.steps) == again
         assert said(session.state)[: len(said(states[min(again, step)]))] == said(
             states[min(again, step)]
@@ -83,13 +83,13 @@ def test_any_step_can_be_forked_at_and_rewound_to(lengths: list[int], data: Any)
 
 async def test_the_end_of_a_run_includes_what_hooks_did_on_its_way_out(setup: SessionSetup) -> None:
     """A step in its middle does not."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     builder = setup.builder(call("look"), say("done"))
     agent = builder.on_execution_end(lambda ctx: ctx.with_metadata("ended", True)).build()
     await session.run(agent, "go")
-    assert session.fork(at=1).state.metadata == {}
-    assert session.fork(at=2).state.metadata == {"ended": True}
-    assert session.fork().state.metadata == {"ended": True}
+    assert (await session.fork(at=1)).state.metadata == {}
+    assert (await session.fork(at=2)).state.metadata == {"ended": True}
+    assert (await session.fork()).state.metadata == {"ended": True}
 
 
 async def test_a_step_that_is_not_there_is_refused(setup: SessionSetup) -> None:
@@ -97,24 +97,24 @@ async def test_a_step_that_is_not_there_is_refused(setup: SessionSetup) -> None:
     session, _ = await talked(setup, 2)
     for step in (3, -1):
         with pytest.raises(SessionError, match=rf"no step {step} in .* has 2 steps\. .* 0 to 2"):
-            session.fork(at=step)
+            await session.fork(at=step)
         with pytest.raises(SessionError, match=f"no step {step}"):
-            session.rewind(to=step)
+            await session.rewind(to=step)
     for step in (True, "1", 1.0):
         with pytest.raises(UsageError, match="a step is a number"):
-            session.rewind(to=step)  # type: ignore[arg-type]
+            await session.rewind(to=step)  # type: ignore[arg-type]
     assert session.version == 4
 
 
 async def test_a_fork_begins_where_it_was_forked(setup: SessionSetup) -> None:
     """What came before belongs to the other session, and the error says where to go."""
     session, _ = await talked(setup, 3)
-    fork = session.fork(at=2, id="f")
+    fork = await session.fork(at=2, id="f")
     await fork.run(setup.agent(say("new")), "go on")
-    fork.rewind(to=2)
+    await fork.rewind(to=2)
     assert len(fork.state.steps) == 2
     with pytest.raises(SessionError) as refused:
-        fork.rewind(to=1)
+        await fork.rewind(to=1)
     assert "step 1 is before session 'f' was forked, after step 2 of 's'" in str(refused.value)
     assert "sessions.get('s').fork(at=1)" in str(refused.value)
 
@@ -125,8 +125,8 @@ async def test_a_run_that_is_not_over_counts_up_to_its_last_settled_step(
     """It can be forked, and left behind by rewinding."""
     session, _ = await talked(setup, 1)
     await session.run(setup.agent(call("look", at="x"), call("pay", amount=5)), "pay")
-    assert said(session.fork().state) == ["prompt 0", "answer 0", "pay", "", "seen x"]
-    session.rewind(to=1)
+    assert said((await session.fork()).state) == ["prompt 0", "answer 0", "pay", "", "seen x"]
+    await session.rewind(to=1)
     assert (session.pending, said(session.state)) == ((), ["prompt 0", "answer 0"])
     await session.run(setup.agent(say("fine")), "never mind")
     assert said(session.state) == ["prompt 0", "answer 0", "never mind", "fine"]
@@ -136,12 +136,12 @@ async def test_a_run_that_is_not_over_counts_up_to_its_last_settled_step(
 async def test_a_session_can_be_rewound_again_and_again(setup: SessionSetup) -> None:
     """Runs that were left behind stay behind."""
     session, states = await talked(setup, 2, 2)
-    session.rewind(to=1)
+    await session.rewind(to=1)
     await session.run(setup.agent(say("b")), "two")
-    session.rewind(to=2)
+    await session.rewind(to=2)
     await session.run(setup.agent(say("c")), "three")
     assert said(session.state) == [*said(states[1]), "two", "b", "three", "c"]
-    session.rewind(to=0)
+    await session.rewind(to=0)
     assert said(session.state) == []
     await session.run(setup.agent(say("d")), "four")
     assert said(session.state) == ["four", "d"]
@@ -151,10 +151,10 @@ async def test_a_session_can_be_rewound_again_and_again(setup: SessionSetup) -> 
 async def test_a_run_that_was_pruned_is_missed_and_not_skipped(setup: SessionSetup) -> None:
     """What the conversation was is not known any more: nothing continues from something else in its place."""
     session, _ = await talked(setup, 1, 1)
-    setup.journal.delete("s-2")
+    await setup.journal.delete("s-2")
     with pytest.raises(
         SessionError, match=r"run 's-2', in which .* is not in the journal any more"
     ):
         await session.run(setup.agent(say("a")), "go")
-    session.clear()
+    await session.clear()
     assert (await session.run(setup.agent(say("a")), "go")).text == "a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import sqlite3
@@ -33,6 +34,7 @@ from hookline.journal import (
     PromptSubmitted,
     RunStarted,
     fold,
+    story_of,
 )
 from hookline.playback import backtest
 from hookline.state import RunStatus
@@ -74,7 +76,7 @@ def path(tmp_path: Path) -> Path:
 def journal(path: Path) -> Iterator[SQLiteJournal]:
     """A journal with a session of three runs."""
     with SQLiteJournal(path) as journal:
-        session = Sessions(journal).create(id="s")
+        session = Sessions(journal).create_sync(id="s")
         for number in (1, 2, 3):
             session.run_sync(agent(journal, say(f"answer {number}")), f"prompt {number}")
         yield journal
@@ -82,7 +84,7 @@ def journal(path: Path) -> Iterator[SQLiteJournal]:
 
 def started(journal: JournalStore, run_id: str) -> RunStarted:
     """How a run began."""
-    first = journal.read(run_id)[0]
+    first = journal.read_sync(run_id)[0]
     assert isinstance(first, RunStarted)
     return first
 
@@ -97,25 +99,25 @@ def test_a_run_names_the_run_before_it(journal: SQLiteJournal) -> None:
     """Its id, its number of records and the head of its chain; there is no copy."""
     second = started(journal, "s-2")
     assert second.initial is None
-    assert second.continues == journal.refer("s-1")
+    assert second.continues == journal.refer_sync("s-1")
     assert second.continues is not None
-    assert second.continues.records == len(journal.read("s-1"))
-    assert [info.continues for info in journal.runs()] == ["s-2", "s-1", None]
+    assert second.continues.records == len(journal.read_sync("s-1"))
+    assert [info.continues for info in journal.runs_sync()] == ["s-2", "s-1", None]
 
 
 def test_a_session_stores_each_text_once(journal: SQLiteJournal, path: Path) -> None:
     """A prompt is in its own run, and in no later one."""
     for number in (1, 2, 3):
         for run in (1, 2, 3):
-            told = str(journal.read(f"s-{run}"))
+            told = str(journal.read_sync(f"s-{run}"))
             assert (f"prompt {number}" in told) is (number == run)
 
 
 def test_the_state_is_the_same_in_another_process(journal: SQLiteJournal, path: Path) -> None:
     """Folded from the first run on."""
-    session = Sessions(journal).get("s")
+    session = Sessions(journal).get_sync("s")
     with SQLiteJournal(path) as other:
-        state = Sessions(other).get("s").state
+        state = Sessions(other).get_sync("s").state
     assert state == session.state
     texts = [message.text for message in state.messages]
     assert texts == ["prompt 1", "answer 1", "prompt 2", "answer 2", "prompt 3", "answer 3"]
@@ -143,7 +145,7 @@ def test_the_folded_state_is_the_state_that_the_session_had(
     """Messages, metadata, steps, usage, counters and remembered answers, after whatever was done with it."""
     path = tmp_path_factory.mktemp("session") / "runs.db"
     with SQLiteJournal(path) as journal:
-        session = Sessions(journal, clock=FakeClock()).create(id="s")
+        session = Sessions(journal, clock=FakeClock()).create_sync(id="s")
         for kind, value in steps:
             state = None
             if kind == "say":
@@ -159,12 +161,14 @@ def test_the_folded_state_is_the_state_that_the_session_had(
                 change(session, journal, kind, value)
             had = session.state if state is None else state
             with SQLiteJournal(path) as other:
-                assert Sessions(other).get("s").state.to_json() == had.to_json()
-        assert journal.check().ok
-        for info in journal.runs():
+                assert Sessions(other).get_sync("s").state.to_json() == had.to_json()
+        assert journal.check_sync().ok
+        for info in journal.runs_sync():
             with SQLiteJournal(path) as other:
-                whole = fold(other.read(info.run_id), other)
-            assert whole.state == fold(journal.read(info.run_id), journal).state
+                whole = asyncio.run(story_of(other.read_sync(info.run_id), other))
+            assert (
+                whole.state == asyncio.run(story_of(journal.read_sync(info.run_id), journal)).state
+            )
 
 
 def change(session: hookline.Session, journal: JournalStore, kind: str, value: Any) -> None:
@@ -174,10 +178,10 @@ def change(session: hookline.Session, journal: JournalStore, kind: str, value: A
     if kind == "close":
         asyncio.run(session.close(agent(journal), reason=value))
     elif kind == "clear":
-        session.clear()
+        session.clear_sync()
     else:
         try:
-            session.rewind(to=value)
+            session.rewind_sync(to=value)
         except SessionError as error:
             assert "there is no step" in str(error)  # noqa: PT017 - either is right
 
@@ -189,24 +193,28 @@ def test_a_thousand_runs_are_folded() -> None:
     earlier: EarlierRun | None = None
     for number in range(count):
         run_id = f"r{number}"
-        claim = journal.claim(run_id)
+        claim = journal.claim_sync(run_id)
         begun = RunStarted(run_id, 0, number, "a", "s", version=2, continues=earlier)
         claim.write([begun, PromptSubmitted(run_id, 1, number, str(number))])
         claim.give_back()
-        earlier = journal.refer(run_id)
+        earlier = journal.refer_sync(run_id)
     file = io.BytesIO()
     journal.export_lines(f"r{count - 1}", file)
     other = MemoryJournal()
     assert len(other.import_lines(io.BytesIO(file.getvalue()))) == count
-    assert len(fold(other.read(f"r{count - 1}"), other).state.messages) == count
-    assert other.check().ok
-    assert len(other.delete("r0", with_later=True)) == count
+    assert (
+        len(asyncio.run(story_of(other.read_sync(f"r{count - 1}"), other)).state.messages) == count
+    )
+    assert other.check_sync().ok
+    assert len(other.delete_sync("r0", with_later=True)) == count
 
 
 def test_without_its_journal_a_run_cannot_be_folded(journal: SQLiteJournal) -> None:
     """The error says where the rest is."""
-    with pytest.raises(JournalError, match=r"'s-2' continues run 's-1'.*fold\(records, journal\)"):
-        fold(journal.read("s-2"))
+    with pytest.raises(
+        JournalError, match=r"'s-2' continues run 's-1'.*story_of\(records, journal\)"
+    ):
+        fold(journal.read_sync("s-2"))
 
 
 # --- replay, back-test, export --------------------------------------------------------------------------
@@ -218,7 +226,7 @@ async def test_replay_and_back_test_follow_the_reference(journal: SQLiteJournal)
     assert replayed.identical, replayed
     assert len(replayed.result.state.messages) == 6
     assert (await backtest(journal, agent(journal), runs=["s-3"])).exit_code == 0
-    every = [journal.read(f"s-{number}") for number in (1, 2, 3)]
+    every = [await journal.read(f"s-{number}") for number in (1, 2, 3)]
     assert (await hookline.replay(itertools.chain(*every), "s-3", agent(journal))).identical
     with pytest.raises(UnknownRunError, match="begins in run 's-2', which is not among"):
         await hookline.replay(every[2], "s-3", agent(journal))
@@ -230,8 +238,8 @@ def test_an_export_has_the_runs_it_refers_to(journal: SQLiteJournal) -> None:
     assert journal.export_lines("s-2", file) == 2
     other = MemoryJournal()
     assert other.import_lines(io.BytesIO(file.getvalue())) == ["s-1", "s-2"]
-    assert other.check().ok
-    assert len(fold(other.read("s-2"), other).state.messages) == 4
+    assert other.check_sync().ok
+    assert len(asyncio.run(story_of(other.read_sync("s-2"), other)).state.messages) == 4
 
 
 def test_an_import_without_the_earlier_run_is_refused(journal: SQLiteJournal) -> None:
@@ -246,10 +254,10 @@ def test_an_import_without_the_earlier_run_is_refused(journal: SQLiteJournal) ->
         JournalError, match="'s-2' cannot be imported: its conversation begins in run 's-1'"
     ):
         other.import_lines(io.BytesIO(head + b"".join(lines[second:])))
-    assert other.runs() == []
+    assert other.runs_sync() == []
     other.import_lines(io.BytesIO(head + b"".join(lines[:second])))
     other.import_lines(io.BytesIO(head + b"".join(lines[second:])))
-    assert other.check().ok
+    assert other.check_sync().ok
 
 
 # --- damage ---------------------------------------------------------------------------------------------
@@ -266,30 +274,30 @@ def test_a_missing_earlier_run_is_damage(
     journal: SQLiteJournal, path: Path, statement: str, words: str
 ) -> None:
     """Whoever needs it gets an error that names it, and the check finds it."""
-    journal.close()
+    journal.close_sync()
     edit(path, statement)
     with SQLiteJournal(path) as other:
         with pytest.raises(
             JournalError,
             match=f"damaged: its conversation begins in run 's-1', of which .* {words}",
         ):
-            Sessions(other).get("s").state  # noqa: B018 - it is read
+            Sessions(other).get_sync("s").state  # noqa: B018 - it is read
         with pytest.raises(JournalError, match=r"damaged|is lost"):
-            Sessions(other).get("s").run_sync(agent(other, say("more")), "more")
-        assert any("begins in run 's-1'" in str(each) for each in other.check().damage)
+            Sessions(other).get_sync("s").run_sync(agent(other, say("more")), "more")
+        assert any("begins in run 's-1'" in str(each) for each in other.check_sync().damage)
 
 
 def test_another_head_is_damage(journal: SQLiteJournal, path: Path) -> None:
     """A run that was written anew with other content is not the one that was continued."""
-    journal.close()
+    journal.close_sync()
     edit(path, "DELETE FROM batches WHERE id >> 32 = (SELECT id FROM runs WHERE run_id = 's-1')")
     edit(path, "DELETE FROM runs WHERE run_id = 's-1'")
     with SQLiteJournal(path, accept_loss=True) as other:
         agent(other, say("something else")).run_sync("prompt 1", run_id="s-1")
     with SQLiteJournal(path) as other:
         with pytest.raises(JournalError, match="run 's-1', which is not what it was after"):
-            Sessions(other).get("s").state  # noqa: B018 - it is read
-        assert "s-2" in [each.run_id for each in other.check().damage]
+            Sessions(other).get_sync("s").state  # noqa: B018 - it is read
+        assert "s-2" in [each.run_id for each in other.check_sync().damage]
 
 
 def test_a_circle_is_refused() -> None:
@@ -298,11 +306,11 @@ def test_a_circle_is_refused() -> None:
     two = RunStarted("b", 0, 0.0, continues=EarlierRun("a", 1, "y"))
 
     class Circle:
-        def read_earlier(self, earlier: EarlierRun) -> list[Any]:
+        async def read_earlier(self, earlier: EarlierRun) -> list[Any]:
             return [two if earlier.run_id == "b" else one]
 
     with pytest.raises(JournalError, match="does not begin as a run does"):
-        fold([one], Circle())
+        asyncio.run(story_of([one], Circle()))
 
 
 # --- deleting -------------------------------------------------------------------------------------------
@@ -313,17 +321,17 @@ def test_a_run_that_others_continue_is_not_deleted_alone(journal: SQLiteJournal)
     with pytest.raises(
         JournalError, match=r"'s-1' cannot be deleted alone: 's-2' continues it.*with_later=True"
     ):
-        journal.delete("s-1")
-    assert len(journal.runs()) == 3
-    assert sorted(journal.delete("s-2", with_later=True)) == ["s-2", "s-3"]
-    assert [info.run_id for info in journal.runs()] == ["s-1"]
-    assert journal.check().ok
+        journal.delete_sync("s-1")
+    assert len(journal.runs_sync()) == 3
+    assert sorted(journal.delete_sync("s-2", with_later=True)) == ["s-2", "s-3"]
+    assert [info.run_id for info in journal.runs_sync()] == ["s-1"]
+    assert journal.check_sync().ok
 
 
 def test_a_session_is_deleted_with_its_runs(journal: SQLiteJournal) -> None:
     """Its runs refer to nothing but each other, so that is no obstacle."""
-    Sessions(journal).get("s").delete()
-    assert journal.runs() == []
+    Sessions(journal).get_sync("s").delete_sync()
+    assert journal.runs_sync() == []
 
 
 def test_prune_keeps_what_a_kept_run_continues() -> None:
@@ -339,9 +347,9 @@ def test_prune_keeps_what_a_kept_run_continues() -> None:
     state = run("old")
     run("other")
     run("later", state)
-    assert started(journal, "later").continues == journal.refer("old")
-    assert journal.prune(keep=1) == ["other"]
-    assert sorted(journal.prune(keep=0)) == ["later", "old"]
+    assert started(journal, "later").continues == journal.refer_sync("old")
+    assert journal.prune_sync(keep=1) == ["other"]
+    assert sorted(journal.prune_sync(keep=0)) == ["later", "old"]
 
 
 # --- states that a caller hands over ---------------------------------------------------------------------
@@ -358,33 +366,36 @@ def test_the_end_of_a_recorded_run_is_referred_to(path: Path) -> None:
         agent(journal, say("b")).run_sync("two", run_id="copied", state=other)
         elsewhere = agent(MemoryJournal(), say("a")).run_sync("one", run_id="gone").state
         agent(journal, say("b")).run_sync("two", run_id="foreign", state=elsewhere)
-        assert started(journal, "same").continues == journal.refer("r")
-        assert started(journal, "noted").continues == journal.refer("r")
+        assert started(journal, "same").continues == journal.refer_sync("r")
+        assert started(journal, "noted").continues == journal.refer_sync("r")
         assert started(journal, "copied").initial is not None
         assert started(journal, "foreign").initial is not None
     with SQLiteJournal(path) as other_process:
-        assert fold(other_process.read("noted"), other_process).state == changed.state
-        assert other_process.check().ok
+        assert (
+            asyncio.run(story_of(other_process.read_sync("noted"), other_process)).state
+            == changed.state
+        )
+        assert other_process.check_sync().ok
 
 
 def test_a_run_outside_of_a_session_copies_it(journal: SQLiteJournal) -> None:
     """The session can be deleted, and that run is whole."""
-    session = Sessions(journal).get("s")
+    session = Sessions(journal).get_sync("s")
     agent(journal, say("b")).run_sync("outside", session="mine", run_id="out", state=session.state)
     assert started(journal, "out").initial is not None
-    session.delete()
-    assert len(fold(journal.read("out"), journal).state.messages) == 8
+    session.delete_sync()
+    assert len(asyncio.run(story_of(journal.read_sync("out"), journal)).state.messages) == 8
 
 
 def test_a_fork_copies_once_and_then_refers(journal: SQLiteJournal) -> None:
     """It outlives the session it came from."""
-    fork = Sessions(journal).get("s").fork(at=2, id="f")
+    fork = Sessions(journal).get_sync("s").fork_sync(at=2, id="f")
     for number in (1, 2):
         fork.run_sync(agent(journal, say("f")), f"fork {number}")
-    Sessions(journal).get("s").delete()
+    Sessions(journal).get_sync("s").delete_sync()
     assert started(journal, "f-1").initial is not None
-    assert started(journal, "f-2").continues == journal.refer("f-1")
-    assert len(Sessions(journal).get("f").state.messages) == 8
+    assert started(journal, "f-2").continues == journal.refer_sync("f-1")
+    assert len(Sessions(journal).get_sync("f").state.messages) == 8
 
 
 def test_a_redactor_does_not_touch_the_reference(path: Path) -> None:
@@ -395,8 +406,8 @@ def test_a_redactor_does_not_touch_the_reference(path: Path) -> None:
         return {**value, "continues": None} if isinstance(value, dict) and "head" in text else value
 
     with SQLiteJournal(path) as journal:
-        session = Sessions(journal).create(id="s")
+        session = Sessions(journal).create_sync(id="s")
         for number in (1, 2):
             made = builder(say("a")).with_redaction(redact).with_journal(journal).build()
             session.run_sync(made, str(number))
-        assert started(journal, "s-2").continues == journal.refer("s-1")
+        assert started(journal, "s-2").continues == journal.refer_sync("s-1")

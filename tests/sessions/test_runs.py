@@ -24,23 +24,23 @@ from hookline.testing import ScriptedDriver, call, calls, say
 
 async def test_a_session_starts_once(setup: SessionSetup) -> None:
     """With its first run, and not with later ones, a resumed one, or in another process."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(call("pay", amount=5)), "pay")
     await session.resume_run(setup.agent(say("done")), {session.pending[0].id: True})
-    await setup.sessions.get("s").run(setup.agent(say("more")), "more")
+    await (await setup.sessions.get("s")).run(setup.agent(say("more")), "more")
     assert setup.seen == ["start s startup"]
 
 
 async def test_closing_ends_it_and_the_next_run_opens_it_again(setup: SessionSetup) -> None:
     """Each start has its end; closing twice ends it once."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     agent = setup.agent(say("a"), say("b"))
     await session.run(agent, "one")
     await session.close(agent)
     await session.close(agent)
     assert (session.status, setup.seen) == (SessionStatus.CLOSED, ["start s startup", "end s"])
-    await setup.sessions.get("s").run(agent, "two")
-    assert (session.refresh().status, message_texts(session)) == (
+    await (await setup.sessions.get("s")).run(agent, "two")
+    assert ((await session.refresh()).status, message_texts(session)) == (
         SessionStatus.OPEN,
         ["one", "a", "two", "b"],
     )
@@ -50,7 +50,7 @@ async def test_closing_ends_it_and_the_next_run_opens_it_again(setup: SessionSet
 
 async def test_a_session_that_never_started_ends_without_hooks(setup: SessionSetup) -> None:
     """There is no start for it to be the end of."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.close(setup.agent())
     assert (session.status, setup.seen) == (SessionStatus.CLOSED, [])
     await session.run(setup.agent(say("a")), "one")
@@ -59,11 +59,11 @@ async def test_a_session_that_never_started_ends_without_hooks(setup: SessionSet
 
 async def test_suspending_and_rewinding_ask_no_hooks(setup: SessionSetup) -> None:
     """They are done to a session from outside, by people who may have no agent."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
-    session.suspend()
-    session.resume()
-    session.rewind(to=0)
+    await session.suspend()
+    await session.resume()
+    await session.rewind(to=0)
     await session.run(setup.agent(say("b")), "two")
     assert setup.seen == ["start s startup"]
 
@@ -72,7 +72,7 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
     setup: SessionSetup,
 ) -> None:
     """Their verdicts are in the session's records, listeners get them, and their changes are in its state."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     heard: list[Record] = []
     builder = setup.builder(say("a"), say("b")).on_event(heard.append)
     builder.on_session_end(
@@ -83,7 +83,7 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
     heard.clear()
     await session.close(agent)
     assert session.state.metadata == {"summary": "2 messages"}
-    records = setup.journal.read(stream_of("s"))
+    records = await setup.journal.read(stream_of("s"))
     assert [ran.hook for ran in hooks_in(records)][-1] == "sum"
     assert [record.type for record in heard] == ["hooks", "hook"]
     assert isinstance(records[-1], SessionStatusChanged)
@@ -96,7 +96,7 @@ async def test_a_hook_that_fails_at_the_end_is_reported_and_the_session_is_close
     setup: SessionSetup,
 ) -> None:
     """The others are called all the same, and so are the error hooks."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     builder = setup.builder(say("a")).on_session_end(lambda ctx: 1 / 0, name="saver", priority=9)
     agent = builder.on_error(lambda ctx: setup.seen.append(ctx.error_message)).build()
     await session.run(agent, "one")
@@ -109,7 +109,7 @@ async def test_a_hook_that_fails_at_the_end_is_reported_and_the_session_is_close
 
 async def test_a_hook_at_the_end_can_ask_a_model(setup: SessionSetup) -> None:
     """A session that is closed between its runs has a run for its hooks, and with it a model."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
 
     async def summarise(ctx: SessionHookContext) -> SessionHookContext:
         request = InferenceRequest(messages=(UserMessage("Sum up."),))
@@ -124,7 +124,7 @@ async def test_a_hook_at_the_end_can_ask_a_model(setup: SessionSetup) -> None:
 
 async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(setup: SessionSetup) -> None:
     """The session is not closed, and can be."""
-    session = setup.sessions.create(id="s", title="t")
+    session = await setup.sessions.create(id="s", title="t")
     waiting = asyncio.Event()
 
     async def wait(ctx: Any) -> None:
@@ -140,7 +140,7 @@ async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(setup: Sessi
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert not setup.journal.claimed
-    again = setup.sessions.get("s")
+    again = await setup.sessions.get("s")
     assert (again.status, again.state.metadata) == (SessionStatus.OPEN, {"noted": True})
     await again.close(setup.agent())
     assert again.status is SessionStatus.CLOSED
@@ -148,7 +148,7 @@ async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(setup: Sessi
 
 async def test_a_session_with_a_run_that_waits_is_not_closed(setup: SessionSetup) -> None:
     """Its end would come before that of its run."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     agent = setup.agent(call("pay", amount=5))
     await session.run(agent, "pay")
     with pytest.raises(SessionError, match="waits for an answer"):
@@ -159,7 +159,7 @@ async def test_a_session_with_a_run_that_waits_is_not_closed(setup: SessionSetup
 
 async def test_a_session_whose_start_failed_has_not_started(setup: SessionSetup) -> None:
     """The next run asks again; one whose prompt was refused had started."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     crash = setup.builder(say("never")).on_session_start(lambda ctx: 1 / 0, name="crash")
     result = await session.run(crash.build(), "one")
     assert result.status is RunStatus.FAILED
@@ -174,7 +174,7 @@ async def test_a_session_whose_start_failed_has_not_started(setup: SessionSetup)
 
 async def whole_story(setup: SessionSetup) -> list[str]:
     """Two runs, one of which waits for an answer, and the resulting conversation."""
-    session = setup.sessions.create(id="s", title="Both")
+    session = await setup.sessions.create(id="s", title="Both")
     await go_on(setup, session)
     return message_texts(session)
 
@@ -217,9 +217,9 @@ def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
         expected = await whole_story(whole)
         ends = whole.journal.ends
         setup = SessionSetup(whole.journal.cut(ends[where % len(ends)]))
-        session = setup.sessions.get("s")
+        session = await setup.sessions.get("s")
         await go_on(setup, session)
-        again = setup.sessions.get("s")
+        again = await setup.sessions.get("s")
         check_transcript(again.state.messages)
         if any(
             result.status == "in_doubt" for step in again.state.steps for result in step.results
@@ -235,7 +235,7 @@ def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
 
 async def test_a_run_that_was_added_and_never_began_does_not_count(setup: SessionSetup) -> None:
     """Its prompt is given again; session_start is asked with the run that begins."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
     added = [
         number
@@ -243,8 +243,12 @@ async def test_a_run_that_was_added_and_never_began_does_not_count(setup: Sessio
         if name == stream_of("s") and b'"session_run"' in line
     ]
     left = SessionSetup(setup.journal.cut(added[0] + 1))
-    again = left.sessions.get("s")
-    assert (again.runs, message_texts(again), again.show().runs[0].status) == (("s-1",), [], None)
+    again = await left.sessions.get("s")
+    assert (again.runs, message_texts(again), (await again.show()).runs[0].status) == (
+        ("s-1",),
+        [],
+        None,
+    )
     with pytest.raises(SessionError, match="has no run that waits"):
         await again.resume_run(left.agent())
     result = await again.run(left.agent(say("a")), "one")
@@ -253,18 +257,18 @@ async def test_a_run_that_was_added_and_never_began_does_not_count(setup: Sessio
         ["start s startup"],
         ["one", "a"],
     )
-    assert message_texts(again.fork(at=0)) == []
+    assert message_texts(await again.fork(at=0)) == []
     with pytest.raises(SessionError, match="there is no step 2"):
-        again.fork(at=2)
+        await again.fork(at=2)
 
 
 async def test_a_run_that_was_left_unfinished_is_gone_on_with(setup: SessionSetup) -> None:
     """The session takes no other prompt before, and says what to do."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(call("look", at="x"), say("done")), "one")
     step = next(n for n, (_, line) in enumerate(setup.journal.written) if b'"type":"step"' in line)
     left = SessionSetup(setup.journal.cut(step + 1))
-    again = left.sessions.get("s")
+    again = await left.sessions.get("s")
     with pytest.raises(SessionError) as refused:
         await again.run(left.agent(say("no")), "two")
     assert "run 's-1' of session 's' was left unfinished. Continue it" in str(refused.value)
@@ -276,7 +280,7 @@ async def test_a_run_that_was_left_unfinished_is_gone_on_with(setup: SessionSetu
 
 async def test_hook_records_of_runs_are_not_the_sessions(setup: SessionSetup) -> None:
     """What happens in a run is in the run's journal alone: the session has a handful of records for each."""
-    session = setup.sessions.create(id="s", title="t")
+    session = await setup.sessions.create(id="s", title="t")
     await session.run(setup.agent(call("look"), say("a")), "one")
-    types = [record.type for record in setup.journal.read(stream_of("s"))]
+    types = [record.type for record in await setup.journal.read(stream_of("s"))]
     assert types == ["session_created", "session_run", "session_run_ended"]

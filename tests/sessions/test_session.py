@@ -20,7 +20,7 @@ from hookline.testing import call, calls, say
 
 async def test_each_run_continues_where_the_last_one_ended(setup: SessionSetup) -> None:
     """Messages, metadata and steps are carried over; every run has an id of its own."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     agent = setup.builder(call("look", at="door"), say("A door."), say("Bye."))
     built = agent.on_execution_start(
         lambda ctx: ctx.with_metadata("runs", int(ctx.state.metadata.get("runs", 0)) + 1)
@@ -45,15 +45,15 @@ async def test_each_run_continues_where_the_last_one_ended(setup: SessionSetup) 
 
 async def test_another_process_continues_it(setup: SessionSetup) -> None:
     """A session is what is in the journal."""
-    await setup.sessions.create(id="s").run(setup.agent(say("a")), "one")
-    session = setup.sessions.get("s")
+    await (await setup.sessions.create(id="s")).run(setup.agent(say("a")), "one")
+    session = await setup.sessions.get("s")
     await session.run(setup.agent(say("b")), "two")
-    assert message_texts(setup.sessions.get("s")) == ["one", "a", "two", "b"]
+    assert message_texts(await setup.sessions.get("s")) == ["one", "a", "two", "b"]
 
 
 def test_sessions_work_in_code_that_is_not_async(setup: SessionSetup) -> None:
     """`run_sync` and `resume_run_sync`."""
-    session = setup.sessions.create()
+    session = setup.sessions.create_sync()
     agent = setup.agent(call("pay", amount=5), say("done"))
     assert session.run_sync(agent, "go").status is RunStatus.PAUSED
     answers = {pending.id: Decision.allow() for pending in session.pending}
@@ -63,7 +63,7 @@ def test_sessions_work_in_code_that_is_not_async(setup: SessionSetup) -> None:
 
 async def test_a_run_of_a_session_can_be_streamed(setup: SessionSetup) -> None:
     """Every record as it happens, and the result at the end."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     stream = session.stream(setup.agent(say("Hello.")), "Hi!")
     with pytest.raises(UsageError, match="has not ended"):
         stream.result  # noqa: B018 - it is what raises
@@ -71,12 +71,12 @@ async def test_a_run_of_a_session_can_be_streamed(setup: SessionSetup) -> None:
     assert "".join(r.text for r in records if isinstance(r, TextDelta)) == "Hello."
     assert stream.result.text == "Hello."
     assert (session.title, message_texts(session)) == ("Hi!", ["Hi!", "Hello."])
-    assert (session.version, setup.sessions.get("s").version) == (4, 4)
+    assert (session.version, (await setup.sessions.get("s")).version) == (4, 4)
 
 
 async def test_leaving_a_stream_cancels_the_run_and_frees_the_session(setup: SessionSetup) -> None:
     """The next run continues from what was settled."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     stream = session.stream(setup.agent(call("look"), say("never")), "Hi!")
     async for record in stream:
         if record.type == "step":
@@ -90,7 +90,7 @@ async def test_leaving_a_stream_cancels_the_run_and_frees_the_session(setup: Ses
 
 async def test_attachments_and_run_ids_are_handed_on(setup: SessionSetup) -> None:
     """As `agent.run` takes them."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     picture = Attachment.from_bytes(b"...", "image/png")
     result = await session.run(setup.agent(say("a")), "look", attachments=[picture], run_id="mine")
     assert (result.run_id, result.state.messages[0].attachments) == ("mine", (picture,))
@@ -103,7 +103,7 @@ async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(
     setup: SessionSetup,
 ) -> None:
     """The next prompt continues from what there is."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     assert (await session.run(setup.agent(ValueError("no")), "one")).status is RunStatus.FAILED
     refusing = setup.builder(say("never")).on_prompt_submit(lambda ctx: HookOutcome.block("no"))
     assert (await session.run(refusing.build(), "two")).status is RunStatus.STOPPED
@@ -113,7 +113,7 @@ async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(
 
 async def test_an_agent_must_write_to_the_same_journal(setup: SessionSetup) -> None:
     """Otherwise the session would not know its own runs."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     elsewhere = SessionSetup().agent(say("a"))
     with pytest.raises(UsageError, match=r"does not write to the journal that session 's'"):
         await session.run(elsewhere, "go")
@@ -124,7 +124,7 @@ async def test_an_agent_must_write_to_the_same_journal(setup: SessionSetup) -> N
 
 async def test_wrong_use_of_a_run_leaves_the_session_as_it_was(setup: SessionSetup) -> None:
     """It is found before anything is written."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     agent = setup.agent(say("a"))
     for prompt in (None, 5):
         with pytest.raises(UsageError):
@@ -140,7 +140,7 @@ async def test_a_session_without_a_title_is_called_after_its_first_prompt(
     setup: SessionSetup,
 ) -> None:
     """As the hooks left it: what they took out of the prompt is not in the title either."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     agent = setup.builder(say("a"), say("b")).on_prompt_submit(
         lambda ctx: ctx.with_prompt(ctx.prompt.replace("hunter2", "***"))
     )
@@ -150,18 +150,18 @@ async def test_a_session_without_a_title_is_called_after_its_first_prompt(
     assert (len(session.title), session.title[-1]) == (80, "…")
     await session.run(built, "Something else")
     assert session.title.startswith("My password")
-    assert setup.sessions.get(session.id).title == session.title
+    assert (await setup.sessions.get(session.id)).title == session.title
 
 
 async def test_a_title_can_be_given_and_changed(setup: SessionSetup) -> None:
     """One that was given is not replaced by a prompt."""
-    session = setup.sessions.create(title="Trip")
+    session = await setup.sessions.create(title="Trip")
     await session.run(setup.agent(say("a")), "Where to?")
     assert session.title == "Trip"
-    session.rename("Holiday")
-    assert (session.title, setup.sessions.get(session.id).title) == ("Holiday", "Holiday")
+    await session.rename("Holiday")
+    assert (session.title, (await setup.sessions.get(session.id)).title) == ("Holiday", "Holiday")
     with pytest.raises(UsageError, match="a title is text"):
-        session.rename(5)  # type: ignore[arg-type]
+        await session.rename(5)  # type: ignore[arg-type]
 
 
 # --- runs that wait -----------------------------------------------------------------------------------
@@ -169,14 +169,14 @@ async def test_a_title_can_be_given_and_changed(setup: SessionSetup) -> None:
 
 async def test_a_run_that_waits_is_answered_through_its_session(setup: SessionSetup) -> None:
     """In another process; until then the session takes no prompt, and says what to do."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "hello")
     await session.run(setup.agent(call("look"), call("pay", amount=5)), "pay")
     with pytest.raises(SessionError) as refused:
         await session.run(setup.agent(say("b")), "and now?")
     assert "run 's-2' of session 's' waits for an answer. Answer it" in str(refused.value)
     assert "session.rewind(to=2)" in str(refused.value)
-    later = setup.sessions.get("s")
+    later = await setup.sessions.get("s")
     (question,) = later.pending
     result = await later.resume_run(setup.agent(say("paid")), {question.id: True})
     assert (result.text, setup.paid, later.pending) == ("paid", [5], ())
@@ -185,7 +185,7 @@ async def test_a_run_that_waits_is_answered_through_its_session(setup: SessionSe
 
 async def test_partial_answers_are_kept(setup: SessionSetup) -> None:
     """The run stays paused for the rest."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     both = calls(call("pay", amount=1), call("pay", amount=2))
     await session.run(setup.agent(both), "pay")
     first, second = session.pending
@@ -197,21 +197,23 @@ async def test_partial_answers_are_kept(setup: SessionSetup) -> None:
 
 async def test_there_must_be_something_to_resume(setup: SessionSetup) -> None:
     """A session whose last run is over is continued by a new one."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     with pytest.raises(SessionError, match=r"has no run that waits .* session\.run"):
         await session.resume_run(setup.agent())
 
 
 async def test_answers_for_the_session_hold_in_all_its_runs(setup: SessionSetup) -> None:
     """The same call does not ask again, in any process; in a fork, which is another session, it does."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(call("pay", amount=5)), "pay")
     answer = {session.pending[0].id: Decision.allow(remember=True)}
     await session.resume_run(setup.agent(say("done")), answer)
     again = setup.agent(call("pay", amount=5), say("done"))
-    assert (await setup.sessions.get("s").run(again, "once more")).status is RunStatus.COMPLETED
+    assert (
+        await (await setup.sessions.get("s")).run(again, "once more")
+    ).status is RunStatus.COMPLETED
     assert setup.paid == [5, 5]
-    fork = session.refresh().fork()
+    fork = await (await session.refresh()).fork()
     asked = await fork.run(setup.agent(call("pay", amount=5)), "and more")
     assert (asked.status, setup.paid) == (RunStatus.PAUSED, [5, 5])
 
@@ -221,10 +223,10 @@ async def test_answers_for_the_session_hold_in_all_its_runs(setup: SessionSetup)
 
 async def test_a_suspended_session_runs_nothing(setup: SessionSetup) -> None:
     """Not through the agent either; it can be looked at, forked and resumed."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(call("pay", amount=5)), "pay")
-    session.suspend()
-    session.suspend()
+    await session.suspend()
+    await session.suspend()
     agent = setup.agent(say("a"))
     for attempt in (
         lambda: session.run(agent, "go"),
@@ -236,10 +238,10 @@ async def test_a_suspended_session_runs_nothing(setup: SessionSetup) -> None:
             await attempt()
     for change in (session.clear, lambda: session.rewind(to=0)):
         with pytest.raises(SessionError, match="is suspended"):
-            change()
-    assert setup.sessions.get("s").status is SessionStatus.SUSPENDED
-    assert (len(session.pending), session.fork().status) == (1, SessionStatus.OPEN)
-    session.resume()
+            await change()
+    assert (await setup.sessions.get("s")).status is SessionStatus.SUSPENDED
+    assert (len(session.pending), (await session.fork()).status) == (1, SessionStatus.OPEN)
+    await session.resume()
     assert session.status is SessionStatus.OPEN
     await session.resume_run(agent, {session.pending[0].id: True})
     assert setup.paid == [5]
@@ -247,69 +249,69 @@ async def test_a_suspended_session_runs_nothing(setup: SessionSetup) -> None:
 
 async def test_only_a_suspended_session_is_resumed(setup: SessionSetup) -> None:
     """Resuming a run is something else, and the error says so."""
-    session = setup.sessions.create()
+    session = await setup.sessions.create()
     with pytest.raises(SessionError, match=r"is not suspended: it is open\. .*resume_run"):
-        session.resume()
+        await session.resume()
 
 
 async def test_clearing_begins_the_conversation_again(setup: SessionSetup) -> None:
     """Nothing of it is left but its title, and what the journal remembers; session_start is asked again."""
-    session = setup.sessions.create(id="s", title="Trip")
+    session = await setup.sessions.create(id="s", title="Trip")
     await session.run(setup.agent(say("a")), "one")
     await session.run(setup.agent(call("pay", amount=5)), "pay")
-    session.clear()
+    await session.clear()
     assert (message_texts(session), session.pending, session.title) == ([], (), "Trip")
     result = await session.run(setup.agent(say("b")), "two")
     assert (result.run_id, message_texts(session)) == ("s-3", ["two", "b"])
     assert setup.seen == ["start s startup", "start s clear"]
-    assert [run.is_current for run in session.show().runs] == [False, False, True]
+    assert [run.is_current for run in (await session.show()).runs] == [False, False, True]
 
 
 async def test_clearing_what_never_began_changes_nothing(setup: SessionSetup) -> None:
     """Its first run is its start."""
-    session = setup.sessions.create(id="s")
-    session.clear()
+    session = await setup.sessions.create(id="s")
+    await session.clear()
     await session.run(setup.agent(say("a")), "one")
     assert setup.seen == ["start s startup"]
 
 
 async def test_a_deleted_session_is_gone_with_its_runs(setup: SessionSetup) -> None:
     """Using it afterwards is an error; a fork of it stays whole."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "secret")
-    other = setup.sessions.get("s")
-    fork = session.fork(id="f")
-    session.delete()
+    other = await setup.sessions.get("s")
+    fork = await session.fork(id="f")
+    await session.delete()
     assert [name for name, _ in setup.journal.written] == [stream_of("f")]
-    assert [info.id for info in setup.sessions.list()] == ["f"]
+    assert [info.id for info in await setup.sessions.list()] == ["f"]
     agent = setup.agent(say("b"))
     with pytest.raises(SessionError, match="session 's' was deleted"):
         await session.run(agent, "go")
     with pytest.raises(SessionError, match="session 's' was deleted"):
-        session.show()
+        await session.show()
     for attempt in (other.suspend, other.refresh, lambda: setup.sessions.get("s")):
         with pytest.raises(UnknownSessionError, match="there is no session 's'"):
-            attempt()
+            await attempt()
     assert (await fork.run(agent, "go on")).text == "b"
     assert message_texts(fork) == ["secret", "a", "go on", "b"]
 
 
 async def test_a_delete_that_was_interrupted_is_finished_by_the_next(setup: SessionSetup) -> None:
     """Meanwhile the session is deleted for everybody."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
-    driven = setup.journal.claim("s-1")
+    driven = await setup.journal.claim("s-1")
     with pytest.raises(SessionError, match=r"its records could not be dropped: run 's-1' is being"):
-        session.delete()
-    left = setup.sessions.get("s")
-    assert (left.status, setup.sessions.list()) == (SessionStatus.DELETED, [])
+        await session.delete()
+    left = await setup.sessions.get("s")
+    assert (left.status, await setup.sessions.list()) == (SessionStatus.DELETED, [])
     driven.give_back()
     for attempt in (lambda: left.run(setup.agent(), "go"), lambda: setup.agent().resume("s-1")):
         with pytest.raises(SessionError, match="was deleted"):
             await attempt()
     with pytest.raises(SessionError, match="was deleted"):
-        left.fork()
-    left.delete()
+        await left.fork()
+    await left.delete()
     assert setup.journal.written == []
 
 
@@ -319,16 +321,16 @@ async def test_a_delete_that_was_interrupted_is_finished_by_the_next(setup: Sess
 async def test_sessions_are_listed_the_one_used_last_first(setup: SessionSetup) -> None:
     """With what a list needs to show; runs and sessions are listed apart."""
     for name in ("a", "b", "c"):
-        setup.sessions.create(id=name, title=name.upper())
+        await setup.sessions.create(id=name, title=name.upper())
         setup.clock.advance(10)
-    await setup.sessions.get("a").run(setup.agent(say("hi")), "hello")
-    setup.sessions.get("b").suspend()
-    assert [(info.id, info.runs, info.status.value) for info in setup.sessions.list()] == [
+    await (await setup.sessions.get("a")).run(setup.agent(say("hi")), "hello")
+    await (await setup.sessions.get("b")).suspend()
+    assert [(info.id, info.runs, info.status.value) for info in await setup.sessions.list()] == [
         ("b", 0, "suspended"),
         ("a", 1, "open"),
         ("c", 0, "open"),
     ]
-    assert setup.sessions.list()[1] == SessionInfo(
+    assert (await setup.sessions.list())[1] == SessionInfo(
         id="a",
         title="A",
         status=SessionStatus.OPEN,
@@ -337,23 +339,23 @@ async def test_sessions_are_listed_the_one_used_last_first(setup: SessionSetup) 
         created_at=1_000_000.0,
         updated_at=1_000_030.0,
     )
-    assert [info.id for info in setup.sessions.list(limit=1)] == ["b"]
-    assert [info.run_id for info in setup.journal.runs()] == ["a-1"]
+    assert [info.id for info in await setup.sessions.list(limit=1)] == ["b"]
+    assert [info.run_id for info in await setup.journal.runs()] == ["a-1"]
 
 
 def test_what_a_list_says_is_what_the_session_says(setup: SessionSetup) -> None:
     """Whatever was done with it."""
-    session = setup.sessions.create(id="s")
+    session = setup.sessions.create_sync(id="s")
     for change in (
-        lambda: session.rename("x"),
-        session.suspend,
-        session.resume,
-        session.clear,
+        lambda: session.rename_sync("x"),
+        session.suspend_sync,
+        session.resume_sync,
+        session.clear_sync,
         lambda: session.run_sync(setup.agent(say("a")), "go"),
-        lambda: session.rewind(to=0),
+        lambda: session.rewind_sync(to=0),
     ):
         change()
-        (info,) = setup.sessions.list()
+        (info,) = setup.sessions.list_sync()
         assert (info.title, info.status, info.version, info.runs) == (
             session.title,
             session.status,
@@ -365,21 +367,21 @@ def test_what_a_list_says_is_what_the_session_says(setup: SessionSetup) -> None:
 def test_a_session_that_is_not_there_is_reported(setup: SessionSetup) -> None:
     """With the way to those that are."""
     with pytest.raises(UnknownSessionError, match=r"no session 'x' .* sessions\.list\(\)"):
-        setup.sessions.get("x")
+        setup.sessions.get_sync("x")
 
 
 @pytest.mark.parametrize("id", ["", "a/b", "a b", "é\n", 5, "\ud800"])
 def test_an_id_is_a_plain_word(setup: SessionSetup, id: Any) -> None:
     """It is part of run ids, and people type it."""
     with pytest.raises(UsageError, match="cannot be the id of a session"):
-        setup.sessions.create(id=id)
+        setup.sessions.create_sync(id=id)
     with pytest.raises(UsageError, match="cannot be the id of a session"):
-        setup.sessions.get(id)
+        setup.sessions.get_sync(id)
 
 
 def test_ids_are_made_where_none_are_given(setup: SessionSetup) -> None:
     """Each another one."""
-    assert len({setup.sessions.create().id for _ in range(20)}) == 20
+    assert len({setup.sessions.create_sync().id for _ in range(20)}) == 20
 
 
 @pytest.mark.parametrize("journal", [None, "path.db", SessionSetup, object()])
@@ -391,5 +393,5 @@ def test_sessions_need_a_journal(journal: Any) -> None:
 
 def test_a_session_says_what_it_is(setup: SessionSetup) -> None:
     """In a debugger, too."""
-    session = setup.sessions.create(id="s", title="Trip")
+    session = setup.sessions.create_sync(id="s", title="Trip")
     assert repr(session) == "<Session s: 'Trip', open, version 1>"

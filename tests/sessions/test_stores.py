@@ -30,42 +30,44 @@ def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionSet
     if request.param == "sqlite":
         journal = SQLiteJournal(tmp_path / "journal.db")
     yield SessionSetup(journal)
-    journal.close()
+    journal.close_sync()
 
 
 async def test_a_session_lives_in_a_real_journal(setup: SessionSetup) -> None:
     """From its creation to its end, and nothing is wrong with the journal at any time."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(call("look", at="door"), say("A door.")), "What is there?")
     await session.run(setup.agent(call("pay", amount=5)), "Buy it.")
     answer = {session.pending[0].id: Decision.allow(remember=True)}
-    await setup.sessions.get("s").resume_run(setup.agent(say("Bought.")), answer)
-    session.refresh().rewind(to=1)
-    fork = session.fork(id="f", title="Other")
+    await (await setup.sessions.get("s")).resume_run(setup.agent(say("Bought.")), answer)
+    await (await session.refresh()).rewind(to=1)
+    fork = await session.fork(id="f", title="Other")
     await fork.run(setup.agent(call("pay", amount=5)), "Buy it.")
     setup.clock.advance(1)
     await session.run(setup.agent(say("Fine.")), "Never mind.")
     await session.close(setup.agent())
-    session.suspend()
+    await session.suspend()
     journal: Any = setup.journal
-    assert journal.check().ok
-    listed = [(info.id, info.title, info.status.value, info.runs) for info in setup.sessions.list()]
+    assert (await journal.check()).ok
+    listed = [
+        (info.id, info.title, info.status.value, info.runs) for info in await setup.sessions.list()
+    ]
     assert listed == [("s", "What is there?", "suspended", 3), ("f", "Other", "open", 1)]
-    assert {each.run_id for each in journal.runs()} == {"s-1", "s-2", "s-3", "f-1"}
-    assert [each.run_id for each in journal.runs(session_id="f")] == ["f-1"]
-    assert [each.session_id for each in journal.runs(status=RunStatus.PAUSED)] == ["f"]
+    assert {each.run_id for each in await journal.runs()} == {"s-1", "s-2", "s-3", "f-1"}
+    assert [each.run_id for each in await journal.runs(session_id="f")] == ["f-1"]
+    assert [each.session_id for each in await journal.runs(status=RunStatus.PAUSED)] == ["f"]
     assert [message.text for message in session.state.messages][-2:] == ["Never mind.", "Fine."]
-    session.delete()
-    assert [each.run_id for each in journal.runs()] == ["f-1"]
-    assert journal.check().ok
+    await session.delete()
+    assert [each.run_id for each in await journal.runs()] == ["f-1"]
+    assert (await journal.check()).ok
 
 
 async def test_a_session_moves_to_another_journal_as_a_whole(setup: SessionSetup) -> None:
     """With its runs and their children."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
     await session.run(setup.agent(call("pay", amount=5)), "two")
-    await setup.sessions.create(id="other").run(setup.agent(say("b")), "else")
+    await (await setup.sessions.create(id="other")).run(setup.agent(say("b")), "else")
     lines = io.BytesIO()
     source: Any = setup.journal
     source.export_lines(stream_of("s"), lines)
@@ -73,46 +75,50 @@ async def test_a_session_moves_to_another_journal_as_a_whole(setup: SessionSetup
     there = SessionSetup(MemoryJournal())  # type: ignore[arg-type]
     target: Any = there.journal
     assert set(target.import_lines(lines)) == {"session/s", "s-1", "s-2"}
-    moved = there.sessions.get("s")
-    assert str(moved.show()) == str(session.show())
+    moved = await there.sessions.get("s")
+    assert str(await moved.show()) == str(await session.show())
     await moved.resume_run(there.agent(say("done")), {moved.pending[0].id: True})
-    assert (there.paid, target.check().ok) == ([5], True)
+    assert (there.paid, (await target.check()).ok) == ([5], True)
 
 
 async def test_old_sessions_are_pruned_as_a_whole(setup: SessionSetup) -> None:
     """By when they were last used; not while one of their runs waits, and never a part of them."""
     setup.clock.time = 1000.0
     for name in ("old", "waits", "used"):
-        await setup.sessions.create(id=name).run(setup.agent(say("a")), "one")
-    await setup.sessions.get("waits").run(setup.agent(call("pay", amount=5)), "pay")
-    setup.sessions.create(id="empty")
+        await (await setup.sessions.create(id=name)).run(setup.agent(say("a")), "one")
+    await (await setup.sessions.get("waits")).run(setup.agent(call("pay", amount=5)), "pay")
+    await setup.sessions.create(id="empty")
     journal: Any = setup.journal
     setup.clock.time = time.time()
-    await setup.sessions.get("used").run(setup.agent(say("b")), "two")
-    assert set(journal.prune(older_than=3600)) == {"session/old", "old-1", "session/empty"}
-    assert {each.id for each in setup.sessions.list()} == {"waits", "used"}
-    used = setup.sessions.get("used")
+    await (await setup.sessions.get("used")).run(setup.agent(say("b")), "two")
+    assert set(await journal.prune(older_than=3600)) == {"session/old", "old-1", "session/empty"}
+    assert {each.id for each in await setup.sessions.list()} == {"waits", "used"}
+    used = await setup.sessions.get("used")
     assert [message.text for message in used.state.messages] == ["one", "a", "two", "b"]
-    assert set(journal.prune(keep=1, unfinished=True)) == {"session/waits", "waits-1", "waits-2"}
+    assert set(await journal.prune(keep=1, unfinished=True)) == {
+        "session/waits",
+        "waits-1",
+        "waits-2",
+    }
 
 
 async def test_a_damaged_run_is_reported_and_the_session_stays_as_it_is(tmp_path: Path) -> None:
     """The chain of the run shows it."""
     path = tmp_path / "journal.db"
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         setup = SessionSetup(journal)  # type: ignore[arg-type]
-        session = setup.sessions.create(id="s")
+        session = await setup.sessions.create(id="s")
         await session.run(setup.agent(say("yes")), "one")
     edit = sqlite3.connect(path)
     edit.execute("UPDATE batches SET records = replace(records, 'yes', 'no!')")
     edit.commit()
     edit.close()
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         setup = SessionSetup(journal)  # type: ignore[arg-type]
-        session = setup.sessions.get("s")
+        session = await setup.sessions.get("s")
         with pytest.raises(JournalError, match="the journal is damaged: run 's-1'"):
             await session.run(setup.agent(say("a")), "two")
-        assert session.refresh().version == 4
+        assert (await session.refresh()).version == 4
 
 
 WORKER = """
@@ -135,7 +141,7 @@ agent = (
     .with_journal(journal)
     .build()
 )
-print(Sessions(journal).get("s").run_sync(agent, "pay").text, flush=True)
+print(Sessions(journal).get_sync("s").run_sync(agent, "pay").text, flush=True)
 """
 
 
@@ -157,19 +163,19 @@ def started(path: Path) -> subprocess.Popen[str]:
 async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -> None:
     """The error names the process that has it; when that one has ended or died, the session continues."""
     path = tmp_path / "journal.db"
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         setup = SessionSetup(journal)  # type: ignore[arg-type]
-        session = setup.sessions.create(id="s", title="t")
+        session = await setup.sessions.create(id="s", title="t")
         worker = started(path)
         with worker:
             with pytest.raises(SessionConflictError, match=rf"process {worker.pid}\b"):
                 await session.run(setup.agent(say("never")), "me too")
-            assert Sessions(journal).get("s").runs == ("s-1",)
+            assert (await Sessions(journal).get("s")).runs == ("s-1",)
             if ends == "killed":
                 worker.send_signal(signal.SIGKILL)
             else:
                 worker.communicate("\n")
-        session.refresh()
+        await session.refresh()
         if ends == "killed":
             with pytest.raises(SessionError, match="run 's-1' of session 's' was left unfinished"):
                 await session.run(setup.agent(say("never")), "me too")

@@ -11,12 +11,12 @@ from hookline.testing import call, say
 
 async def test_a_session_shows_its_runs_steps_and_transcript(setup: SessionSetup) -> None:
     """Steps are counted through the conversation; what it has left behind is marked."""
-    session = setup.sessions.create(id="s", title="Shopping")
+    session = await setup.sessions.create(id="s", title="Shopping")
     await session.run(setup.agent(call("look", at="shelf"), say("Bread, milk.")), "What is there?")
     await session.run(setup.agent(say("Fine.")), "Butter?")
-    session.rewind(to=2)
+    await session.rewind(to=2)
     await session.run(setup.agent(call("pay", amount=5)), "Buy\nit.")
-    view = session.show()
+    view = await session.show()
     assert (view.id, view.title, view.status, view.version) == (
         "s",
         "Shopping",
@@ -54,11 +54,11 @@ async def test_a_session_shows_its_runs_steps_and_transcript(setup: SessionSetup
 
 async def test_a_fork_shows_where_it_came_from(setup: SessionSetup) -> None:
     """Its steps are counted from there."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
-    fork = session.fork(id="f")
+    fork = await session.fork(id="f")
     await fork.run(setup.agent(say("b " * 200)), "two")
-    view = fork.show()
+    view = await fork.show()
     assert (view.forked_from, view.at_step, view.steps[0].number) == ("s", 1, 2)
     lines = str(view).splitlines()
     assert lines[:2] == ['session f "one": open, version 3', "forked from s after step 1"]
@@ -67,17 +67,17 @@ async def test_a_fork_shows_where_it_came_from(setup: SessionSetup) -> None:
 
 async def test_a_new_session_has_nothing_to_show(setup: SessionSetup) -> None:
     """One line."""
-    assert str(setup.sessions.create(id="s").show()) == "session s: open, version 1"
+    assert str(await (await setup.sessions.create(id="s")).show()) == "session s: open, version 1"
 
 
 async def test_a_run_that_is_not_in_the_journal_is_shown_as_such(setup: SessionSetup) -> None:
     """The rest can still be looked at."""
-    session = setup.sessions.create(id="s")
+    session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
-    session.clear()
+    await session.clear()
     await session.run(setup.agent(say("b")), "two")
-    setup.journal.delete("s-1")
-    assert str(session.show()).splitlines()[1:3] == [
+    await setup.journal.delete("s-1")
+    assert str(await session.show()).splitlines()[1:3] == [
         "run s-1: not in the journal",
         "run s-2: completed",
     ]

@@ -17,7 +17,7 @@ from hookline.testing import ScriptedDriver, call, calls, say
 def results_by_run(store: PlainStore) -> dict[str, list[tuple[str, str]]]:
     """The tool results of every run in a store."""
     runs = dict.fromkeys(name for name, _ in store.written)
-    return {name: results_of(store.read(name)) for name in sorted(runs)}
+    return {name: results_of(store.records(name)) for name in sorted(runs)}
 
 
 async def test_a_tree_of_subagents_is_resumed_after_any_record() -> None:

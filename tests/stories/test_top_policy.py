@@ -137,7 +137,7 @@ async def test_a_policy_that_came_during_the_pause_holds_too(tmp_path: Path) -> 
     second = Descent()
     agent = second.guarded().with_journal(journal).build()
     result = await agent.resume("r", {each.id: Decision.allow() for each in paused.pending})
-    journal.close()
+    await journal.close()
     assert result.status is RunStatus.COMPLETED
     assert second.did == ["send anna", "send anna"]
 

@@ -74,7 +74,7 @@ def journal(tmp_path: Path) -> Any:
     SENT.clear()
     store = SQLiteJournal(tmp_path / "runs.db")
     yield store
-    store.close()
+    store.close_sync()
 
 
 def test_nothing_that_a_letter_wants_is_done(journal: SQLiteJournal) -> None:

@@ -116,17 +116,17 @@ def test_an_agent_without_a_driver() -> None:
         lambda: agent.run("go"),
         lambda: agent.stream("go"),
         lambda: agent.iterate("go"),
-        lambda: agent.resume("some-run"),
-        lambda: Sessions(journal).create(id="kept").run_sync(agent, "go"),
+        lambda: agent.resume_sync("some-run"),
+        lambda: Sessions(journal).create_sync(id="kept").run_sync(agent, "go"),
     ]
     for way in ways:
         assert refused(way) == (
             "this agent was built without a model, so it cannot run. "
             'Give it one: AgentBuilder().with_model("provider:NAME").'
         )
-    assert list(journal.runs()) == []
+    assert list(journal.runs_sync()) == []
     able = builder(say("hi")).with_journal(journal).build()
-    assert Sessions(journal).get("kept").run_sync(able, "go").text == "hi"
+    assert Sessions(journal).get_sync("kept").run_sync(able, "go").text == "hi"
 
 
 @pytest.mark.parametrize(

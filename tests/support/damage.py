@@ -40,17 +40,17 @@ def harm(path: Path, chance: random.Random) -> str:
 def content_of(path: Path) -> object:
     """Everything in a journal."""
     with SQLiteJournal(path) as journal:
-        infos = journal.runs()
+        infos = journal.runs_sync()
         run_ids = [info.run_id for info in infos]
-        records = [journal.read(run_id) for run_id in run_ids]
-        return infos, journal.sessions(), records, journal.inbox(*run_ids)
+        records = [journal.read_sync(run_id) for run_id in run_ids]
+        return infos, journal.sessions_sync(), records, journal.inbox_sync(*run_ids)
 
 
 def is_silent(path: Path, before: object) -> bool:
     """Whether a journal says that it is whole, and has other content than before."""
     try:
         with SQLiteJournal(path) as journal:
-            if not journal.check().ok:
+            if not journal.check_sync().ok:
                 return False
         return content_of(path) != before
     except JournalError:

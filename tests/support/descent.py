@@ -133,7 +133,7 @@ def _fork(folder: Path, run_id: str, number: int, *, is_new: bool) -> int:
         builder.add_hook("before_step", lambda ctx: at("step"), name="steps", scope="tree")
         agent = builder.build()
         await (agent.run("Clean up.", run_id=run_id) if is_new else agent.resume(run_id))
-        journal.close()
+        await journal.close()
         with (folder / "did").open("a") as file:
             file.writelines(f"{each}\n" for each in descent.did)
 
@@ -155,9 +155,11 @@ def main() -> None:
         if exits[-1] < 0:
             exits.append(_fork(folder, run_id, 0, is_new=False))
     journal = SQLiteJournal(folder / "runs.db")
-    results = {info.run_id: results_of(journal.read(info.run_id)) for info in journal.runs()}
-    ends = {info.run_id: info.status.value for info in journal.runs()}
-    journal.close()
+    results = {
+        info.run_id: results_of(journal.read_sync(info.run_id)) for info in journal.runs_sync()
+    }
+    ends = {info.run_id: info.status.value for info in journal.runs_sync()}
+    journal.close_sync()
     did = (folder / "did").read_text().splitlines()
     print(json.dumps({"exits": exits, "results": results, "ends": ends, "did": did}))
 

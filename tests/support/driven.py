@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plain_inbox import PlainInbox
+from plain_inbox import PlainInbox, done_future
 
 from hookline import RunResult, SQLiteJournal
 from hookline.errors import UnknownRunError
@@ -32,23 +32,16 @@ class Tape(PlainInbox):
     def __init__(self, written: Sequence[Record] = ()) -> None:
         self.written = list(written)
 
-    def claim(self, run_id: str) -> Any:
+    async def claim(self, run_id: str) -> Any:
         """Write to it."""
         return _Claim(self, run_id)
 
-    def read(self, run_id: str) -> list[Record]:
+    def records(self, run_id: str) -> list[Record]:
         """The records of one run."""
         found = [record for record in self.written if record.run_id == run_id]
         if not found:
             raise UnknownRunError(f"no run '{run_id}'.")
         return found
-
-    def runs(self, **_: Any) -> list[Any]:
-        """Nobody asks."""
-        return []
-
-    def close(self) -> None:
-        """There is nothing to close."""
 
 
 class _Claim(NamedTuple):
@@ -57,12 +50,10 @@ class _Claim(NamedTuple):
 
     def write(self, records: Sequence[Record]) -> Future[None]:
         self.tape.written += records
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return done_future()
 
-    def give_back(self) -> None:
-        pass
+    def give_back(self) -> Future[None]:
+        return done_future()
 
 
 async def lives(
@@ -84,9 +75,9 @@ async def on_disk(build: Callable[[Any], Any], path: Path, prompt: str = "go") -
     await build(tape).run(prompt, run_id="run")
     last = max(i for i, record in enumerate(tape.written) if record.type == "step")
     journal = SQLiteJournal(path)
-    claim = journal.claim("run")
+    claim = await journal.claim("run")
     claim.write([record for record in tape.written[:last] if record.run_id == "run"]).result()
     claim.give_back()
     result: RunResult = await build(journal).resume("run")
-    journal.close()
+    await journal.close()
     return result

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from plain_inbox import PlainInbox
+from plain_inbox import PlainInbox, done_future
 
 from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunResult, ToolContext, tool
 from hookline.errors import UnknownRunError, in_words
@@ -36,22 +36,16 @@ class Tape(PlainInbox):
         """After how many records a process may have died that had begun the run."""
         return [at for at in range(1, len(self.written) + 1) if at not in self.whole]
 
-    def claim(self, run_id: str) -> Any:
+    async def claim(self, run_id: str) -> Any:
         assert run_id not in self.claimed
         self.claimed.add(run_id)
         return TapeClaim(self, run_id)
 
-    def read(self, run_id: str) -> list[Record]:
+    def records(self, run_id: str) -> list[Record]:
         found = [record for record in self.written if record.run_id == run_id]
         if not found:
             raise UnknownRunError(f"no run '{run_id}'.")
         return found
-
-    def runs(self, **_: Any) -> list[Any]:
-        return []
-
-    def close(self) -> None:
-        pass
 
 
 class TapeClaim(NamedTuple):
@@ -60,12 +54,11 @@ class TapeClaim(NamedTuple):
 
     def write(self, records: Sequence[Record]) -> Future[None]:
         self.tape.write(records)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return done_future()
 
-    def give_back(self) -> None:
+    def give_back(self) -> Future[None]:
         self.tape.claimed.discard(self.run_id)
+        return done_future()
 
 
 class Case(NamedTuple):
@@ -317,7 +310,7 @@ def story_of(result: RunResult) -> Any:
 def children_of(tape: Tape) -> Any:
     """The outcomes of a run's children."""
     run_ids = sorted({record.run_id for record in tape.written} - {"run"})
-    states = [fold(tape.read(run_id)).state for run_id in run_ids]
+    states = [fold(tape.records(run_id)).state for run_id in run_ids]
     return [(tuple(state.messages), state.ending) for state in states]
 
 

@@ -136,7 +136,7 @@ class Mortal:
             result = await agent.run("go", run_id=self.run_id)
         else:
             result = await agent.resume(self.run_id)
-        self.journal.close()
+        await self.journal.close()
         return str(result.status.value)
 
 
@@ -157,12 +157,13 @@ class Watched:
 
     def __init__(self, journal: SQLiteJournal, reaper: Reaper) -> None:
         self.journal, self.reaper = journal, reaper
-        self.read, self.runs, self.close = journal.read, journal.runs, journal.close
+        self.open, self.close = journal.open, journal.close
+        self.read, self.runs = journal.read, journal.runs
         self.post, self.inbox = journal.post, journal.inbox
 
-    def claim(self, run_id: str) -> Any:
+    async def claim(self, run_id: str) -> Any:
         """The journal's own claim, watched."""
-        return WatchedClaim(self.journal.claim(run_id), self.reaper)
+        return WatchedClaim(await self.journal.claim(run_id), self.reaper)
 
 
 class WatchedClaim:
@@ -200,9 +201,9 @@ def begun(folder: Path, run_id: str) -> bool:
     """Whether the journal knows the run."""
     journal = SQLiteJournal(folder / "runs.db")
     try:
-        return any(info.run_id == run_id for info in journal.runs())
+        return any(info.run_id == run_id for info in journal.runs_sync())
     finally:
-        journal.close()
+        journal.close_sync()
 
 
 def drive_to_the_end(folder: Path, run_id: str, deaths: Counter[str], wanted: int) -> list[str]:
@@ -225,7 +226,7 @@ def drive_to_the_end(folder: Path, run_id: str, deaths: Counter[str], wanted: in
 def faults(folder: Path, run_id: str) -> Any:
     """What must never be, found in the journal and in the effects of a finished run."""
     journal = SQLiteJournal(folder / "runs.db")
-    records = journal.read(run_id)
+    records = journal.read_sync(run_id)
     story = fold(records)
     check_transcript(story.state.messages)
     if not story.is_finished or len(story.state.steps) != len(SCRIPT):
@@ -236,7 +237,7 @@ def faults(folder: Path, run_id: str) -> Any:
     if settled != sorted(set(settled)):
         yield f"{run_id}: steps settled {settled}"
     yield from _wrong_effects(folder, run_id, journal)
-    journal.close()
+    journal.close_sync()
 
 
 def _wrong_effects(folder: Path, run_id: str, journal: SQLiteJournal) -> Any:
@@ -245,10 +246,10 @@ def _wrong_effects(folder: Path, run_id: str, journal: SQLiteJournal) -> Any:
     for line, times in done.items():
         if times > 1 and not line.startswith("note "):
             yield f"{run_id}: '{line}' happened {times} times"
-    for info in journal.runs():
+    for info in journal.runs_sync():
         if not info.run_id.startswith(run_id):
             continue
-        for step in fold(journal.read(info.run_id)).state.steps:
+        for step in fold(journal.read_sync(info.run_id)).state.steps:
             for result in step.results:
                 key = f"{result.name} {info.run_id}/{step.index}/{result.call_id}"
                 if result.name in ("pay", "ask", "note") and result.is_success and not done[key]:
@@ -266,7 +267,7 @@ def main() -> None:
         wrong += drive_to_the_end(folder, f"run-{number}", deaths, wanted)
         number += 1
     journal = SQLiteJournal(folder / "runs.db")
-    report = journal.check()
+    report = journal.check_sync()
     print(json.dumps({"deaths": deaths, "runs": number, "wrong": wrong, "journal": str(report)}))
 
 

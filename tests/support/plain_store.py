@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
 from msgspec.structs import replace
-from plain_inbox import PlainInbox
+from plain_inbox import PlainInbox, done_future
 
 from hookline.errors import JournalError, RunInUseError, UnknownRunError
 from hookline.journal import (
@@ -44,36 +44,36 @@ class PlainStore(PlainInbox):
         store.messages = self.messages
         return store
 
-    def claim(self, run_id: str) -> PlainClaim:
+    async def claim(self, run_id: str) -> PlainClaim:
         if run_id in self.claimed:
             raise RunInUseError(f"run '{run_id}' is being driven by process 1.", remedy="Wait.")
         self.claimed.add(run_id)
         return PlainClaim(self, run_id)
 
-    def read(self, run_id: str) -> list[Record]:
+    def records(self, run_id: str) -> list[Record]:
         found: list[Record] = [decode(line) for name, line in self.written if name == run_id]
         if not found:
             raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
         return found
 
-    def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+    async def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
         lines = [line for name, line in self.written if name == run_id][:records]
         if not lines:
             raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
         return EarlierRun(run_id, len(lines), hashlib.sha256(b"\n".join(lines)).hexdigest())
 
-    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
-        if self.refer(earlier.run_id, earlier.records) != earlier:
+    async def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        if await self.refer(earlier.run_id, earlier.records) != earlier:
             raise JournalError("the journal is damaged.")
-        return self.read(earlier.run_id)[: earlier.records]
+        return self.records(earlier.run_id)[: earlier.records]
 
     def entries(self) -> list[RunInfo]:
         """What a list shows, newest first."""
         names = dict.fromkeys(name for name, _ in self.written)
-        made = [_entry(name, self.read(name)) for name in reversed(names)]
+        made = [_entry(name, self.records(name)) for name in reversed(names)]
         return sorted(made, key=lambda info: info.started_at, reverse=True)
 
-    def runs(
+    async def runs(
         self,
         *,
         session_id: str | None = None,
@@ -89,24 +89,21 @@ class PlainStore(PlainInbox):
         ]
         return found[:limit]
 
-    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+    async def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
         found = [session_info(info) for info in self.entries() if info.kind == "session"]
         return sorted(found, key=lambda info: info.updated_at, reverse=True)[:limit]
 
-    def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+    async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         assert not with_later
         gone = [run_id]
         for name in gone:
             if name in self.claimed:
                 raise RunInUseError(f"run '{name}' is being driven by process 1.", remedy="Wait.")
             gone += [info.run_id for info in self.entries() if name in _owners(info)]
-        self.read(run_id)
+        self.records(run_id)
         self.written = [entry for entry in self.written if entry[0] not in gone]
         self.messages = tuple(each for each in self.messages if each.run_id not in gone)
         return gone
-
-    def close(self) -> None:
-        pass
 
 
 class PlainClaim:
@@ -129,10 +126,11 @@ class PlainClaim:
             done.set_result(None)
         return done
 
-    def give_back(self) -> None:
+    def give_back(self) -> Future[None]:
         if self._is_held:
             self._is_held = False
             self._store.claimed.discard(self.run_id)
+        return done_future()
 
 
 def _owners(info: RunInfo) -> list[str]:

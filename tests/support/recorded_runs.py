@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
-from plain_inbox import PlainInbox
+from plain_inbox import PlainInbox, done_future
 
 from hookline import (
     Agent,
@@ -54,24 +54,24 @@ class Tape(PlainInbox):
         """The tape as a process that died after so many batches would have left it."""
         return Tape(self.batches[:at])
 
-    def claim(self, run_id: str) -> Any:
+    async def claim(self, run_id: str) -> Any:
         self.claims += 1
         return TapeClaim(self, run_id)
 
-    def read(self, run_id: str) -> list[Record]:
+    def records(self, run_id: str) -> list[Record]:
         if run_id not in self.lines:
             raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
         return [decode(line) for line in self.lines[run_id]]
 
-    def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+    async def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
         lines = self.lines[run_id][:records]
         return EarlierRun(run_id, len(lines), str(hash(tuple(lines))))
 
-    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
-        assert self.refer(earlier.run_id, earlier.records) == earlier
-        return self.read(earlier.run_id)[: earlier.records]
+    async def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        assert await self.refer(earlier.run_id, earlier.records) == earlier
+        return self.records(earlier.run_id)[: earlier.records]
 
-    def runs(
+    async def runs(
         self,
         *,
         session_id: str | None = None,
@@ -87,7 +87,7 @@ class Tape(PlainInbox):
         return kept[:limit]
 
     def _info(self, run_id: str) -> RunInfo:
-        records = self.read(run_id)
+        records = self.records(run_id)
         started = records[0]
         assert isinstance(started, RunStarted)
         ends = [each.status for each in records if isinstance(each, StatusChanged)]
@@ -100,9 +100,6 @@ class Tape(PlainInbox):
             started_at=started.at,
         )
 
-    def close(self) -> None:
-        pass
-
 
 class TapeClaim(NamedTuple):
     tape: Tape
@@ -110,12 +107,10 @@ class TapeClaim(NamedTuple):
 
     def write(self, records: Sequence[Record]) -> Future[None]:
         self.tape.write(self.run_id, [encode(record) for record in records])
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return done_future()
 
-    def give_back(self) -> None:
-        pass
+    def give_back(self) -> Future[None]:
+        return done_future()
 
 
 class Case(NamedTuple):

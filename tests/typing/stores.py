@@ -7,7 +7,7 @@ from hookline.journal import Claim, JournalStore, MemoryJournal
 
 disk: JournalStore = SQLiteJournal("journal.db", synchronous="FULL")
 memory: JournalStore = MemoryJournal()
-claim: Claim = disk.claim("run")
+claim: Claim = disk.claim_sync("run")
 
-SQLiteJournal("journal.db", synchronous="OFF")  # type: ignore[arg-type]
-SQLiteJournal("journal.db", "FULL")  # type: ignore[call-arg]
+SQLiteJournal("journal.db", synchronous="OFF").open_sync()  # type: ignore[arg-type]
+SQLiteJournal("journal.db", "FULL").open_sync()  # type: ignore[call-arg]

@@ -8,9 +8,9 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
-from hookline._aio import is_in_event_loop
+from hookline._sync import run_to_end
 from hookline.agent.loop.drive import drive
 from hookline.agent.result import RunResult
 from hookline.agent.resume import (
@@ -33,8 +33,8 @@ from hookline.journal import (
     Listener,
     Record,
     begin,
-    fold,
     next_state,
+    story_of,
     with_changes,
 )
 from hookline.state import (
@@ -46,9 +46,12 @@ from hookline.state import (
     checked_text,
 )
 
-_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+T = TypeVar("T")
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
     weakref.WeakKeyDictionary()
 )
+_MOST_STARTING = 8
+"""Runs of an event loop that wait for their claim at the same time."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -60,6 +63,18 @@ class RunOptions(TypedDict, total=False):
     session: str | SessionMembership | None
     """The id of the session it belongs to."""
     run_id: str | None
+
+
+class NewRun(NamedTuple):
+    """What a new run begins with, before the journal was asked."""
+
+    begun: AgentState
+    said: str | UserMessage | None
+    inside: SessionMembership | None
+    """The session it belongs to, if that is kept in the journal."""
+    state: AgentState | None
+    """The conversation it continues, as it was given."""
+    session: str | None
 
 
 class Agent:
@@ -76,47 +91,62 @@ class Agent:
     def run(
         self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> Coroutine[Any, Any, RunResult]:
-        """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
+        """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it.
+
+        What the journal refuses, such as a run that is there already, is raised when the run is awaited.
+        """
         if self.definition.journal is None:
-            return self._drive(*self._prepare(prompt, options))
+            new = self._check(prompt, options)
+            run = self._start(new, Durable(self.definition.listeners), None)
+            return self._drive(run, new.said, new.inside)
         self._refuse_without_model()
         return self._run_in_turn(prompt, options)
 
     async def _run_in_turn(self, prompt: str | None, options: RunOptions) -> RunResult:
-        """Run. A claim takes a moment, so of many runs that start at once each waits for the one before."""
-        turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with turn:
-            await asyncio.sleep(0)  # one run starts in each round of the event loop
-            prepared = self._prepare(prompt, options)
-        return await self._drive(*prepared)
+        """Run. Of many runs that start at once, a few are claimed at a time: others have the event loop too."""
+        loop = asyncio.get_running_loop()
+        async with _turns.setdefault(loop, asyncio.Semaphore(_MOST_STARTING)):
+            await asyncio.sleep(0)
+            new = self._check(prompt, options)
+            run = await self._begin(new)
+        return await self._drive(run, new.said, new.inside)
 
     def run_sync(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that is not async."""
         return run_to_end(lambda: self.run(prompt, **options))
 
     def stream(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunStream[Record]:
-        """Run, and get every record as it happens, with pieces of text and progress in between."""
+        """Run, and get every record as it happens, with pieces of text and progress in between.
+
+        It begins when it is first read, and what the journal refuses is raised then.
+        """
         feed: StreamBuffer[Record] = StreamBuffer()
-        run, said, inside = self._prepare(prompt, options, feed.put)
-        feed.pace(run)
-        return RunStream(partial(follow, run, lambda: self._drive(run, said, inside), feed))
+        return self._follow(self._check(prompt, options), feed, feed.pace, feed.put)
 
     def iterate(
         self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
         feed: StreamBuffer[AgentState] = StreamBuffer()
-        run, said, inside = self._prepare(prompt, options)
-        feed.take_states(run)
-        return RunStream(partial(follow, run, lambda: self._drive(run, said, inside), feed))
+        return self._follow(self._check(prompt, options), feed, feed.take_states)
 
-    def resume(
+    def _follow(
+        self, new: NewRun, feed: StreamBuffer[T], attach: Callable[[Run], None], *extra: Listener
+    ) -> RunStream[T]:
+        async def start() -> tuple[Run, Coroutine[Any, Any, RunResult]]:
+            run = await self._begin(new, *extra)
+            attach(run)
+            return run, self._drive(run, new.said, new.inside)
+
+        return RunStream(partial(follow, start, feed))
+
+    async def resume(
         self,
         run: str | AgentState | RunResult,
         decisions: Mapping[str, Decision | bool] | None = None,
         *,
         session: SessionMembership | None = None,
-    ) -> Coroutine[Any, Any, RunResult]:
+    ) -> RunResult:
         """Continue a paused run: from its state, in this or another process, with answers by approval id.
 
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
@@ -127,18 +157,18 @@ class Agent:
         if definition.journal is not None:
             # It knows what has become of the run since, in any process.
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
-            resumed = resume_from_journal(
+            resumed = await resume_from_journal(
                 definition, definition.journal, run_id, answers, is_in_session=session is not None
             )
-            if not isinstance(resumed, Run):
+            if isinstance(resumed, RunResult):
                 return resumed
-            return self._drive(self._runs.begin(resumed), None, session)
+            return await self._drive(self._runs.begin(resumed), None, session)
         state = self._paused_state(run)
-        refuse_child(state)
+        await refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
         resumed = resume_from_state(definition, state, answers)
-        return self._drive(self._runs.begin(resumed), None, session, pause)
+        return await self._drive(self._runs.begin(resumed), None, session, pause)
 
     def resume_sync(
         self,
@@ -186,10 +216,8 @@ class Agent:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _prepare(
-        self, prompt: str | None, options: RunOptions, *extra: Listener
-    ) -> tuple[Run, str | UserMessage | None, SessionMembership | None]:
-        """A new run, what it is asked, and the session it belongs to if that is kept in the journal."""
+    def _check(self, prompt: str | None, options: RunOptions) -> NewRun:
+        """What a new run begins with. Raises what is wrong with the options; the journal is not asked yet."""
         self._refuse_without_model()
         if unknown := options.keys() - RunOptions.__annotations__:
             raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
@@ -201,21 +229,40 @@ class Agent:
         begun = _begin(
             self.definition, prompt, state, session, run_id, is_checked=inside is not None
         )
-        journal = self.definition.journal
-        if inside is None:
-            _refuse_outsider(journal, session, run_id)
-        continues = inside.continues if inside is not None else _continuation(journal, state)
+        if inside is None and run_id is not None and run_id.startswith(STREAM):
+            raise UsageError(
+                f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
+                remedy="Give the run another id.",
+            )
+        return NewRun(begun, said, inside, state, session)
+
+    async def _begin(self, new: NewRun, *extra: Listener) -> Run:
+        """The new run, with its record. In a journal it is claimed here."""
+        journal, inside = self.definition.journal, new.inside
         listeners = (*self.definition.listeners, *extra)
-        durable: Durable = (
-            Durable(listeners) if journal is None else begin(journal, begun.run_id, listeners)
-        )
+        if journal is None:
+            return self._start(new, Durable(listeners), None)
+        if inside is None:
+            await _refuse_outsider(journal, new.session)
+            continues = await _continuation(journal, new.state)
+        else:
+            continues = inside.continues
+        durable = await begin(journal, new.begun.run_id, listeners)
+        try:
+            return self._start(new, durable, continues)
+        except BaseException:
+            await durable.close()
+            raise
+
+    def _start(self, new: NewRun, durable: Durable, continues: Continuation | None) -> Run:
+        begun, _, inside, state, session = new
         known = state is not None and session is not None and state.session_id == session
         source = "resume" if begun.messages else "startup"
         if inside is not None:
             known, source = not inside.source, inside.source
         part = SessionPart(starts=not known, ends=session is None, source=source)
         setup = RunSetup.of(self.definition, drive, session=part, continues=continues)
-        return self._runs.begin(Run(setup, begun, durable)), said, inside
+        return self._runs.begin(Run(setup, begun, durable))
 
     async def _drive(
         self,
@@ -231,7 +278,7 @@ class Agent:
             result = await drive(run, prompt)
         finally:
             self._runs.end(run, resumed, result)
-            run.durable.close()
+            await run.durable.close()
         return result
 
     def _refuse_without_model(self) -> None:
@@ -256,20 +303,6 @@ class Agent:
                 "this state does not wait for anything.", remedy="Run it with a new prompt instead."
             )
         return state
-
-
-def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
-    """Drive a run for code that is not async."""
-    if is_in_event_loop():
-        raise UsageError(
-            "this is async code already, so it cannot wait for a run without blocking it.",
-            remedy="Write `await agent.run(...)`.",
-        )
-
-    async def main() -> RunResult:
-        return await start()
-
-    return asyncio.run(main())
 
 
 def _user_message(
@@ -328,34 +361,29 @@ def _begin(
     )
 
 
-def _continuation(journal: JournalStore | None, state: AgentState | None) -> Continuation | None:
+async def _continuation(journal: JournalStore, state: AgentState | None) -> Continuation | None:
     """The run of this journal at whose end a state is; None for any other state, which is copied.
 
     A run of a session is not continued outside of it, because the session is deleted as a whole.
     """
-    if journal is None or state is None or not state.run_id or state.parent_run_id is not None:
+    if state is None or not state.run_id or state.parent_run_id is not None:
         return None
     try:
-        records = journal.read(state.run_id)
-        story = fold(records, journal)
+        records = await journal.read(state.run_id)
+        story = await story_of(records, journal)
         delta = _metadata_changes(story.state, state)
         changed = with_changes(story.state, delta)
-        if not story.is_over or changed != state or find_owner(journal, state) is not None:
+        if not story.is_over or changed != state or await find_owner(journal, state) is not None:
             return None
-        earlier = journal.refer(state.run_id, len(records))
+        earlier = await journal.refer(state.run_id, len(records))
     except (JournalError, UnknownRunError):
         return None
     return Continuation(earlier, (delta,) if delta else ())
 
 
-def _refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:
+async def _refuse_outsider(journal: JournalStore, session: str | None) -> None:
     """A run beside a session, under its name, would be one that the session knows nothing of."""
-    if run_id is not None and run_id.startswith(STREAM):
-        raise UsageError(
-            f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
-            remedy="Give the run another id.",
-        )
-    if journal is not None and session is not None and find_session(journal, session) is not None:
+    if session is not None and await find_session(journal, session) is not None:
         raise UsageError(
             f"session '{session}' is kept in the journal, and would not know of this run.",
             remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",

@@ -27,6 +27,7 @@ from hookline.journal import (
     RunFinished,
     StatusChanged,
     fold,
+    story_of,
     with_remembered,
 )
 from hookline.lifecycle import HookPoint, SubagentHookContext
@@ -95,7 +96,7 @@ async def start_child(
             await _object_again(run, key, start, result)
         result = await _ask_to_stop(run, child, start, result)
     finally:
-        child.close()
+        await child.close()
         current.counted = {**current.counted, key: child.counted}
     current.children = {**current.children, key: result}
     current.objections = {**current.objections, key: child.objections}
@@ -221,7 +222,7 @@ class ChildRun:
     async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
         """Start it, or continue it from where it paused or where its process died."""
         parent, definition = self.parent, self.definition
-        self.durable = durable = parent.durable.for_child(child_id, definition.listeners)
+        self.durable = durable = await parent.durable.for_child(child_id, definition.listeners)
         if saved is not None:
             self.counted = saved.state.counters  # the parent knew of that much when it paused
         if not durable.records:
@@ -239,10 +240,10 @@ class ChildRun:
         self._count(story.state)
         return recorded_result(story, durable.records, definition.plans.output)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let go of its record."""
         if self.durable is not None:
-            self.durable.close()
+            await self.durable.close()
 
     async def drive(
         self, state: AgentState, prompt: str | None, source: AnswerSource | None = None
@@ -260,7 +261,7 @@ class ChildRun:
             self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
             if child.state.pending_step is not None:  # it has not continued yet
-                end_idle(self.durable, child.state, child.at, _WHY)
+                await end_idle(self.durable, child.state, child.at, _WHY)
             raise
         self._count(result.state)
         return result
@@ -324,25 +325,29 @@ def recount_hook_work(run: Run, known: RunIndex) -> None:
         run.count_child(child.counters, NO_COUNTERS)
 
 
-def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
+async def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
     """The result of a child that was done before the process died, from its journal."""
-    durable = run.durable.for_child(child_id, ())
+    durable = await run.durable.for_child(child_id, ())
     try:
         return recorded_result(fold(durable.records), durable.records, definition.plans.output)
     finally:
-        durable.close()
+        await durable.close()
 
 
-def abandon_children(run: Run, current: CallInProgress) -> None:
+async def abandon_children(run: Run, current: CallInProgress) -> None:
     """A call is settled while children of it still wait: nobody takes them up any more, and that is on record."""
-    for key, child in current.children.items():
-        if child.status is RunStatus.PAUSED:
-            state = child.state
-            name = child_name(run.durable.records, state)
-            abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id, 0)
-            abandoned.finish(state, RunStatus.CANCELLED, "")
-            end_child(run.durable, state, run.at, _WHY)
+    waiting = {
+        key: child.state
+        for key, child in current.children.items()
+        if child.status is RunStatus.PAUSED
+    }
     current.children = {}
+    for key, state in waiting.items():
+        name = child_name(run.durable.records, state)
+        abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id, 0)
+        abandoned.finish(state, RunStatus.CANCELLED, "")
+    for state in waiting.values():
+        await end_child(run.durable, state, run.at, _WHY)
 
 
 def _times_sent_back(records: Sequence[Record]) -> int:
@@ -358,21 +363,21 @@ def _times_sent_back(records: Sequence[Record]) -> int:
 # --- children that nobody takes up any more -----------------------------------------------------------
 
 
-def end_child(above: Durable, state: AgentState, at: float, why: str) -> None:
+async def end_child(above: Durable, state: AgentState, at: float, why: str) -> None:
     """End a child that nobody drives, in its own record; `above` is the record of the run it is a part of."""
-    durable = above.for_child(state.run_id, ())
+    durable = await above.for_child(state.run_id, ())
     try:
         if not (durable.records and fold(durable.records).is_over):
-            end_idle(durable, state, at, why)
+            await end_idle(durable, state, at, why)
     finally:
-        durable.close()
+        await durable.close()
 
 
-def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> None:
+async def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> None:
     """End a run that nobody drives, and all below it. There is no agent to drive it with, so no hook is asked."""
     step = state.pending_step
     first = len(durable.records) or (step.records if step is not None else 0)
-    run_id, ended = state.run_id, _unfinished_children(durable)
+    run_id, ended = state.run_id, await _unfinished_children(durable)
     for call in step.calls if step is not None else ():
         for saved in (call.children or {}).values():
             child = restore_child(saved)
@@ -415,10 +420,10 @@ def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> None:
         durable.append(replace(record, seq=number))
     durable.flush()
     for _, below in ended.values():
-        end_child(durable, below, at, why)
+        await end_child(durable, below, at, why)
 
 
-def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
+async def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
     """The children on record that have not ended, each with its call and its settled state."""
     started = {
         each.child_run_id: each for each in durable.records if isinstance(each, ChildStarted)
@@ -428,16 +433,18 @@ def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
             started.pop(record.child_run_id, None)
     found = {}
     for child_id, record in started.items():
-        below = durable.for_child(child_id, ())
+        below = await durable.for_child(child_id, ())
         if below.records:  # in memory, a child has no record of its own
             found[child_id] = record.call_id, fold(below.records).settled
-        below.close()
+        await below.close()
     return found
 
 
-def cancel_idle(durable: Durable, at: float, why: str) -> None:
+async def cancel_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that nobody drives because somebody cancelled it: one that waits, or whose process died."""
-    end_idle(durable, fold(durable.records, durable.store).settled, at, why)
+    records, store = durable.records, durable.store
+    story = fold(records) if store is None else await story_of(records, store)
+    await end_idle(durable, story.settled, at, why)
 
 
 def child_name(records: Iterable[Record], child: AgentState) -> str:

@@ -123,7 +123,7 @@ class HookServices:
         current = CallInProgress(ToolCall(key, name), ToolCall(key, name))
         child_id = f"{run.run_id}/{run.step_index}/{key}"
         if child_id in run.source.known.ended_children:
-            return ctx, recorded_child(run, definition, child_id)
+            return ctx, await recorded_child(run, definition, child_id)
         definition = run.source.child_definition(run, definition, child_id, name)
         before = run.evaluations
         result = await start_child(run, current, key, definition, prompt, name)

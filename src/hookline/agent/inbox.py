@@ -1,9 +1,8 @@
 """What comes from the inbox of a run while it is driven: answers to its questions, and its cancellation.
 
 There is one watch for all runs that an event loop drives from one journal. It looks twice a second, with one query,
-and not at all while no run is driven. A query of an empty inbox takes some 30 microseconds, so the event loop makes it.
-Rejected: a thread (it would wake the loop to say that there is nothing), and `PRAGMA data_version` (it changes with
-every commit of this process, too, and costs as much as the query).
+and not at all while no run is driven. Rejected: `PRAGMA data_version` (it changes with every commit of this process,
+too, and costs as much as the query).
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class _Watch:
         self._store = store
         self._loop = loop
         self._runs: dict[object, tuple[str, Take]] = {}
-        self._timer = loop.call_later(SECONDS, self._look)
+        self._task = loop.create_task(self._look_on(), name="hookline inbox")
 
     def add(self, run_id: str, take: Take) -> Callable[[], None]:
         key = object()
@@ -111,16 +110,20 @@ class _Watch:
         def remove() -> None:
             self._runs.pop(key, None)
             if not self._runs:
-                self._timer.cancel()
+                self._task.cancel()
                 _watches.pop((id(self._store), id(self._loop)), None)
 
         return remove
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(SECONDS, self._look)
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(SECONDS)
+            await self._look()
+
+    async def _look(self) -> None:
         runs = list(self._runs.values())
         try:
-            messages = self._store.inbox(*{run_id for run_id, _ in runs})
+            messages = await self._store.inbox(*{run_id for run_id, _ in runs})
         except Exception as error:  # what is wrong with the journal, a run finds out when it writes
             _log.debug("the inbox cannot be read: %s", error)
             return

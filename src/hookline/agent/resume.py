@@ -7,9 +7,8 @@ through its last step again: `recovery.py` has what is on record of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -34,12 +33,13 @@ from hookline.journal import (
     RunTakenUp,
     SessionStatus,
     SessionStory,
+    Stored,
     Story,
     answers_on_record,
-    fold,
     fold_session,
     reopen,
     still_waiting,
+    story_of,
     stream_of,
 )
 from hookline.state import AgentState, Decision
@@ -58,44 +58,46 @@ def resume_from_state(definition: Definition, state: AgentState, answers: Answer
     return Run(RunSetup.of(definition, drive, session=part), state, durable)
 
 
-def resume_from_journal(
+async def resume_from_journal(
     definition: Definition,
     journal: JournalStore,
     run_id: str,
     decisions: Answers,
     *,
     is_in_session: bool,
-) -> Run | Coroutine[Any, Any, RunResult]:
+) -> Run | RunResult:
     """The run of a journal: paused, or left behind by a process that died. Or the result, if it is over."""
-    durable = reopen(journal, run_id, definition.listeners)
+    durable = await reopen(journal, run_id, definition.listeners)
     try:
-        story = fold(durable.records, journal)
+        story = await story_of(durable.records, journal)
         if not story.is_finished or story.state.pending_step is not None:
-            refuse_child(story.state, journal)
+            await refuse_child(story.state, journal)
         if not is_in_session:
-            refuse_member(journal, story)
+            await refuse_member(journal, story)
         known = (
-            {} if story.is_finished else answers_on_record(journal, story.state, durable.records)
+            {}
+            if story.is_finished
+            else await answers_on_record(journal, story.state, durable.records)
         )
         waiting = still_waiting(story.state, known)
-        posted = journal.inbox(run_id)
+        posted = await journal.inbox(run_id)
         answers = check_answers(
             waiting,
             decisions,
             definition.toolbox,
-            _first_answers(journal, waiting, decisions, posted),
+            await _first_answers(journal, waiting, decisions, posted),
             definition.redact,
         )
     except BaseException:
-        durable.close()
+        await durable.close()
         raise
     durable.take_answers(answers)
     if story.is_over:
-        durable.close()
-        return _give_result(recorded_result(story, durable.records, definition.plans.output))
+        await durable.close()
+        return recorded_result(story, durable.records, definition.plans.output)
     for message in posted:
         if isinstance(message, InboxCancel):
-            return _end_cancelled(definition, durable, message.words)
+            return await _end_cancelled(definition, journal, durable, message.words)
     _report_version(durable.records, definition.version)
     paused = story.is_finished
     part = SessionPart(ends=story.state.session_id == run_id)
@@ -105,24 +107,20 @@ def resume_from_journal(
         durable,
         None if paused else ResumeSource(story.tail, story.unsettled_seconds),
     )
-    _take_posted(resumed, posted, journal if paused else None)
+    await _take_posted(resumed, posted, journal if paused else None)
     return resumed
 
 
-async def _give_result(result: RunResult) -> RunResult:
-    """The result of a run that had ended already."""
-    return result
-
-
-async def _end_cancelled(definition: Definition, durable: Durable, why: str) -> RunResult:
+async def _end_cancelled(
+    definition: Definition, journal: JournalStore, durable: Stored, why: str
+) -> RunResult:
     """End a run that nobody drives, because somebody cancelled it."""
     try:
-        cancel_idle(durable, definition.clock.now(), why)
-        if durable.commit is not None:
-            await durable.commit()
+        await cancel_idle(durable, definition.clock.now(), why)
+        await durable.commit()
     finally:
-        durable.close()
-    story = fold(durable.records, durable.store)
+        await durable.close()
+    story = await story_of(durable.records, journal)
     return recorded_result(story, durable.records, definition.plans.output)
 
 
@@ -141,7 +139,7 @@ def _report_version(records: Sequence[Record], version: str) -> None:
         )
 
 
-def _first_answers(
+async def _first_answers(
     journal: JournalStore,
     state: AgentState,
     decisions: Mapping[str, Decision | bool],
@@ -151,7 +149,7 @@ def _first_answers(
     waiting = {each.id: each for each in state.pending}
     first: dict[str, FirstAnswer] = {}
     if isinstance(decisions, Mapping) and not decisions.keys() <= waiting.keys():
-        first |= Questions(journal, state.run_id).answered
+        first |= (await Questions.read(journal, state.run_id)).answered
     for message in posted:
         if isinstance(message, InboxAnswer):
             approval = waiting.get(message.question)
@@ -160,7 +158,9 @@ def _first_answers(
     return first
 
 
-def _take_posted(run: Run, posted: Sequence[InboxMessage], paused: JournalStore | None) -> None:
+async def _take_posted(
+    run: Run, posted: Sequence[InboxMessage], paused: JournalStore | None
+) -> None:
     """Take the answers of the inbox. Those to what a paused run neither asks nor has an answer to are void."""
     if not posted or run.inbox is None:
         return
@@ -171,7 +171,7 @@ def _take_posted(run: Run, posted: Sequence[InboxMessage], paused: JournalStore 
     given = [
         each for each in posted if isinstance(each, InboxAnswer) and each.question not in known
     ]
-    answered = Questions(paused, run.run_id).answered if given else {}
+    answered = (await Questions.read(paused, run.run_id)).answered if given else {}
     for message in given:
         if message.question not in answered:
             run.inbox.report(message, "nothing asks this any more")
@@ -180,14 +180,14 @@ def _take_posted(run: Run, posted: Sequence[InboxMessage], paused: JournalStore 
 # --- what is resumed elsewhere ---------------------------------------------------------------------
 
 
-def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None:
+async def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None:
     """A child run continues with the run it is a part of: alone, the policies and limits above it would not hold."""
     outer = state.parent_run_id
     if outer is None:
         return
     with suppress(UnknownRunError):
         while journal is not None:
-            started = journal.read(outer)[0]
+            started = (await journal.read(outer))[0]
             above = started.parent_run_id if isinstance(started, RunStarted) else None
             if above is None:
                 break
@@ -210,10 +210,10 @@ class SessionMembership(msgspec.Struct, frozen=True):
     """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
 
 
-def refuse_member(journal: JournalStore, run: Story) -> None:
+async def refuse_member(journal: JournalStore, run: Story) -> None:
     """A run of a session continues in the session, which keeps others off and may have left it behind."""
     state, session = run.state, run.state.session_id
-    story = find_owner(journal, state)
+    story = await find_owner(journal, state)
     if story is None or state.parent_run_id is not None:
         return
     if story.status in _HALTED:
@@ -237,14 +237,15 @@ def session_error(story: SessionStory) -> SessionError:
     )
 
 
-def find_owner(journal: JournalStore, state: AgentState) -> SessionStory | None:
+async def find_owner(journal: JournalStore, state: AgentState) -> SessionStory | None:
     """The session that a run belongs to, if it is kept in the journal."""
-    return find_session(journal, state.session_id) if state.session_id != state.run_id else None
+    is_alone = state.session_id == state.run_id
+    return None if is_alone else await find_session(journal, state.session_id)
 
 
-def find_session(journal: JournalStore, session: str) -> SessionStory | None:
+async def find_session(journal: JournalStore, session: str) -> SessionStory | None:
     """A session that is kept in the journal, by its id."""
     try:
-        return fold_session(journal.read(stream_of(session)))
+        return fold_session(await journal.read(stream_of(session)))
     except UnknownRunError:
         return None

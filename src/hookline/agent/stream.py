@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Generic, Self, TypeVar
 
 from hookline.agent.result import RunResult
@@ -106,13 +106,13 @@ class RunStream(Generic[T]):
 
 
 async def follow(
-    run: Run,
-    drive: Callable[[], Coroutine[Any, Any, RunResult]],
+    start: Callable[[], Awaitable[tuple[Run, Coroutine[Any, Any, RunResult]]]],
     feed: StreamBuffer[T],
     results: list[RunResult],
 ) -> AsyncGenerator[T, None]:
-    """Drive a run and give what it hands over; its result is put into the list."""
-    task = asyncio.create_task(drive())
+    """Start a run, drive it, and give what it hands over; its result is put into the list."""
+    run, driving = await start()
+    task = asyncio.create_task(driving)
     items = feed.take(task)
     try:
         async for item in items:

@@ -16,7 +16,7 @@ from hookline.cli.assembly.agent import open_agent
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import journal_path, new_run_id, open_journal
+from hookline.cli.journal_location import journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, InvocationRecorder, inherit_flags
 from hookline.cli.terminal import is_terminal, page_width, printable
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check_words(arguments)
     flags = flags_of(arguments)
     settings = load_verified(flags, bare=arguments.bare)
-    store = MemoryJournal() if arguments.no_save else open_journal(journal_path(settings))
-    with contextlib.closing(store) as journal:
+    store = MemoryJournal() if arguments.no_save else journal_at(journal_path(settings))
+    with store as journal:
         session = _open_session(journal, arguments)
         if session.runs:
             quiet = arguments.quiet
@@ -75,18 +75,18 @@ def _open_session(journal: JournalStore, arguments: argparse.Namespace) -> Sessi
     sessions = Sessions(journal)
     if arguments.session:
         try:
-            return sessions.get(arguments.session)
+            return sessions.get_sync(arguments.session)
         except UnknownSessionError as error:
-            known = ", ".join(info.id for info in sessions.list(limit=5))
+            known = ", ".join(info.id for info in sessions.list_sync(limit=5))
             remedy = f"There are: {known}." if known else "Begin one: hookline chat."
             raise UnknownSessionError(error.message, remedy=remedy) from None
     if arguments.continues:
-        listed = sessions.list(limit=1)
+        listed = sessions.list_sync(limit=1)
         if not listed:
             remedy = "Begin one: hookline chat."
             raise UnknownSessionError("there is no conversation here yet.", remedy=remedy)
-        return sessions.get(listed[0].id)
-    return sessions.create(id=f"chat-{new_run_id()}")
+        return sessions.get_sync(listed[0].id)
+    return sessions.create_sync(id=f"chat-{new_run_id()}")
 
 
 async def _chat(
@@ -143,7 +143,7 @@ class Conversation:
 
     async def _close(self, reason: str) -> None:
         """Ask the hooks at the session's end. A session without runs, or with one that waits, has not ended."""
-        session = self.session.refresh()
+        session = await self.session.refresh()
         if not session.runs or session.unfinished:
             return
         try:
@@ -155,7 +155,7 @@ class Conversation:
 
     async def _turn(self, prompt: str | None) -> Exit:
         """One run: a new one, or the one that waits."""
-        agent, session = self.agent, self.session.refresh()
+        agent, session = self.agent, await self.session.refresh()
         state = session.state
         try:
             result = await self.console.drive(
@@ -271,33 +271,37 @@ class Conversation:
             approval.set_mode(rest)
         self._say(f"mode: {rest or approval.mode}")
 
-    def _do_usage(self, _rest: str) -> None:
-        usage = self.session.refresh().state.usage
+    async def _do_usage(self, _rest: str) -> None:
+        usage = (await self.session.refresh()).state.usage
         cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
         requests = f"{usage.requests} request{'s' * (usage.requests != 1)}"
         self._say(f"{usage.total_tokens:,} tokens in {requests}{cost}")
 
-    def _do_show(self, _rest: str) -> None:
-        self._say(printable(str(self.session.refresh().show()), lines=True))
+    async def _do_show(self, _rest: str) -> None:
+        session = await self.session.refresh()
+        self._say(printable(str(await session.show()), lines=True))
 
-    def _do_rewind(self, rest: str) -> None:
+    async def _do_rewind(self, rest: str) -> None:
         if not rest.isdecimal():
             self._say("to after which step? /show has the numbers")
             return
-        self.session.refresh().rewind(to=int(rest))
+        session = await self.session.refresh()
+        await session.rewind(to=int(rest))
         self._say(f"back to after step {rest}")
 
     async def _do_clear(self, _rest: str) -> None:
         await self._close("clear")
-        self.session.refresh().clear()
+        session = await self.session.refresh()
+        await session.clear()
         self._say("started again")
 
-    def _do_fork(self, _rest: str) -> None:
-        self.session = self.session.refresh().fork()
+    async def _do_fork(self, _rest: str) -> None:
+        session = await self.session.refresh()
+        self.session = await session.fork()
         self._say(f"session {self.session.id}")
 
     async def _do_retry(self, _rest: str) -> None:
-        if self.session.refresh().unfinished:
+        if (await self.session.refresh()).unfinished:
             await self._turn(None)
         else:
             self._say("no run waits")

@@ -15,7 +15,7 @@ import msgspec
 from hookline import __version__
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import journal_path, open_journal
+from hookline.cli.journal_location import journal_at, journal_path
 from hookline.cli.terminal import Paint, printable
 from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
 from hookline.config import NO_FLAGS, TrustStatus, load, project_files, read_layer
@@ -184,8 +184,8 @@ def _foreign_hooks(project: Path) -> Iterator[Check]:
 def _journal() -> Iterator[Check]:
     path = journal_path(load(Path.cwd()))
     if path.exists():
-        with open_journal(path) as journal:
-            report = journal.check()
+        with journal_at(path) as journal:
+            report = journal.check_sync()
         yield Check("ok" if report.ok else "no", f"journal: {report}")
     elif _is_writable(above := _nearest(path.parent)):
         yield Check("ok", f"journal: {path}, made with the first run")

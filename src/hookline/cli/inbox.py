@@ -21,12 +21,11 @@ from hookline.journal import (
     InboxAnswer,
     Questions,
     SQLiteJournal,
-    Stored,
-    fold,
     outermost,
     post_answer,
     post_cancel,
     reopen,
+    story_of,
 )
 from hookline.state import Decision, PendingApproval
 
@@ -45,21 +44,25 @@ def approve(arguments: argparse.Namespace) -> int:
         )
     journal, run_id, _flags = open_run(arguments)
     with journal:
-        run_id = outermost(journal, run_id)
-        questions = Questions(journal, run_id)
-        if not arguments.question:
-            if arguments.denies:
-                raise _unclear("which question is denied?", questions.open)
-            _list(run_id, questions.open, arguments.journal)
-            return Exit.DONE
-        question = _find(questions, arguments.question)
-        no = Decision.deny(arguments.reason or "a person said no")
-        decision = no if arguments.denies else Decision.allow()
-        message = post_answer(journal, run_id, question, decision, by=_who(arguments))
-        if message is None:
-            print(f"question {question} has this answer already.")
-        else:
-            print(_outcome(journal, message, arguments.journal))
+        return asyncio.run(_approve(journal, run_id, arguments))
+
+
+async def _approve(journal: SQLiteJournal, run_id: str, arguments: argparse.Namespace) -> int:
+    run_id = await outermost(journal, run_id)
+    questions = await Questions.read(journal, run_id)
+    if not arguments.question:
+        if arguments.denies:
+            raise _unclear("which question is denied?", questions.open)
+        _list(run_id, questions.open, arguments.journal)
+        return Exit.DONE
+    question = _find(questions, arguments.question)
+    no = Decision.deny(arguments.reason or "a person said no")
+    decision = no if arguments.denies else Decision.allow()
+    message = await post_answer(journal, run_id, question, decision, by=_who(arguments))
+    if message is None:
+        print(f"question {question} has this answer already.")
+    else:
+        print(await _outcome(journal, message, arguments.journal))
     return Exit.DONE
 
 
@@ -68,36 +71,33 @@ def cancel(arguments: argparse.Namespace) -> int:
     refuse_settings(arguments)
     journal, run_id, _flags = open_run(arguments)
     with journal:
-        message = post_cancel(journal, run_id, by=_who(arguments), reason=arguments.reason)
-        run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
-        while True:
-            story = fold(journal.read(run_id), journal)
-            if story.is_over:
-                ending = story.state.ending
-                assert ending is not None
-                print(f"run {run_id} is over: {ending.status.value}.")
-                return Exit.DONE
-            try:
-                durable = reopen(journal, run_id, ())
-            except RunInUseError:  # whoever drives it sees the message
-                if time.monotonic() > deadline:
-                    print(
-                        f"run {run_id} is still driven: it ends as soon as its process sees this."
-                    )
-                    return Exit.FAILED
-                time.sleep(_PAUSE)
-                continue
-            try:
-                if not fold(durable.records, journal).is_over:
-                    cancel_idle(durable, time.time(), message.words)
-                    asyncio.run(_commit(durable))
-            finally:
-                durable.close()
+        return asyncio.run(_cancel(journal, run_id, arguments))
 
 
-async def _commit(durable: Stored) -> None:
-    """Report what cannot be written."""
-    await durable.commit()
+async def _cancel(journal: SQLiteJournal, run_id: str, arguments: argparse.Namespace) -> int:
+    message = await post_cancel(journal, run_id, by=_who(arguments), reason=arguments.reason)
+    run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
+    while True:
+        story = await story_of(await journal.read(run_id), journal)
+        if story.is_over:
+            ending = story.state.ending
+            assert ending is not None
+            print(f"run {run_id} is over: {ending.status.value}.")
+            return Exit.DONE
+        try:
+            durable = await reopen(journal, run_id, ())
+        except RunInUseError:  # whoever drives it sees the message
+            if time.monotonic() > deadline:
+                print(f"run {run_id} is still driven: it ends as soon as its process sees this.")
+                return Exit.FAILED
+            await asyncio.sleep(_PAUSE)
+            continue
+        try:
+            if not (await story_of(durable.records, journal)).is_over:
+                await cancel_idle(durable, time.time(), message.words)
+                await durable.commit()
+        finally:
+            await durable.close()
 
 
 def _who(arguments: argparse.Namespace) -> str:
@@ -141,21 +141,21 @@ def _list(run_id: str, waiting: Sequence[PendingApproval], journal: str | None) 
         print(f"  no:  {command} --deny")
 
 
-def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | None) -> str:
+async def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | None) -> str:
     """What became of an answer. Raises UsageError when another one came first."""
     run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
     while True:
-        questions = Questions(journal, run_id)
+        questions = await Questions.read(journal, run_id)
         first = questions.answered.get(message.question)
         if first is not None:
             first.check_same(message.question, message.decision)
             return f"answered: {message.question}: {message.decision.answer.value}"
-        if fold(journal.read(run_id), journal).is_finished:
+        if (await story_of(await journal.read(run_id), journal)).is_finished:
             command = f"hookline resume {run_id}{_flag(file)}"
             return f"run {run_id} waits, and has the answer now. It continues with: {command}"
         if time.monotonic() > deadline:
             return f"run {run_id} has the answer, and takes it when it asks again."
-        time.sleep(_PAUSE)
+        await asyncio.sleep(_PAUSE)
 
 
 def _flag(journal: str | None) -> str:

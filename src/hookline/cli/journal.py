@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import journal_path, open_journal
+from hookline.cli.journal_location import journal_at, journal_path
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.terminal import printable
 from hookline.config import load
@@ -16,7 +16,7 @@ from hookline.journal import SQLiteJournal
 def check_journal(arguments: argparse.Namespace) -> int:
     """Report damage."""
     with _open(arguments, accept_loss=arguments.accept_loss) as journal:
-        report = journal.check()
+        report = journal.check_sync()
     print(printable(str(report), lines=True))
     return Exit.DONE if report.ok else Exit.FAILED
 
@@ -24,7 +24,7 @@ def check_journal(arguments: argparse.Namespace) -> int:
 def back_up(arguments: argparse.Namespace) -> int:
     """Copy the journal."""
     with _open(arguments) as journal:
-        journal.backup(arguments.path)
+        journal.backup_sync(arguments.path)
     print(f"the journal {journal} was copied to {arguments.path}")
     return Exit.DONE
 
@@ -32,4 +32,4 @@ def back_up(arguments: argparse.Namespace) -> int:
 def _open(arguments: argparse.Namespace, *, accept_loss: bool = False) -> SQLiteJournal:
     refuse_settings(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
-    return open_journal(journal_path(settings), make=False, accept_loss=accept_loss)
+    return journal_at(journal_path(settings), make=False, accept_loss=accept_loss)

@@ -22,8 +22,8 @@ def journal_path(settings: Settings) -> Path:
     return Path(given).expanduser() if given else journal_of(settings.project, os.environ)
 
 
-def open_journal(path: Path, *, make: bool = True, accept_loss: bool = False) -> SQLiteJournal:
-    """Open the journal. Only its owner can read the directory: runs contain what people and models wrote."""
+def journal_at(path: Path, *, make: bool = True, accept_loss: bool = False) -> SQLiteJournal:
+    """The journal, to be opened. Only its owner can read the directory: runs contain what people and models wrote."""
     if not path.exists():
         if not make:
             raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
@@ -64,7 +64,7 @@ def find_run(
         found = _find_matching(journal, given)
         if len(found) == 1 or (found and given == "last"):
             return journal, found[0].run_id
-        journal.close()
+        journal.close_sync()
         if found:
             ids = ", ".join(info.run_id for info in found[:5])
             raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
@@ -79,19 +79,21 @@ def find_run(
 def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator[SQLiteJournal]:
     """The journal of this project, if there is one, and those of all others. A broken other one is reported."""
     if here.exists():
+        journal = journal_at(here)
         try:
-            journal = open_journal(here)
+            journal.open_sync()
         except JournalError:
             if not accept_loss:
                 raise
-            journal = open_journal(here, accept_loss=True)
+            journal = journal_at(here, accept_loss=True)
         yield journal
     elsewhere = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
     for path in elsewhere if others else ():
         if path == here:
             continue
         try:
-            journal = open_journal(path)
+            journal = journal_at(path)
+            journal.open_sync()
         except (JournalError, OSError) as error:
             print(f"hookline: skipped: {error}", file=sys.stderr)
             continue
@@ -103,12 +105,12 @@ def recorded_runs(settings: Settings, *, others: bool = False) -> list[RunInfo]:
     found: list[RunInfo] = []
     for journal in journals(journal_path(settings), others=others):
         with journal:
-            found += [info for info in journal.runs() if info.parent_run_id is None]
+            found += [info for info in journal.runs_sync() if info.parent_run_id is None]
     return sorted(found, key=lambda info: -info.started_at)
 
 
 def _find_matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:
-    infos = journal.runs()
+    infos = journal.runs_sync()
     own = [info for info in infos if info.parent_run_id is None]
     if given == "last":
         return own[:1]

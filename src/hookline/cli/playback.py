@@ -10,7 +10,7 @@ from hookline.cli.assembly.agent import open_agent, without_model
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.interrupts import Interrupts
-from hookline.cli.journal_location import find_run, journal_path, open_journal, open_run
+from hookline.cli.journal_location import find_run, journal_at, journal_path, open_run
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation
@@ -18,7 +18,7 @@ from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
 from hookline.config import Layer, Settings
 from hookline.errors import UsageError
-from hookline.journal import SQLiteJournal, fold
+from hookline.journal import SQLiteJournal, story_of
 from hookline.playback import backtest, replay
 
 
@@ -32,7 +32,7 @@ def replay_run(arguments: argparse.Namespace) -> int:
 async def _replay(
     journal: SQLiteJournal, run_id: str, flags: Layer, arguments: argparse.Namespace
 ) -> int:
-    invocation = Invocation.of(fold(journal.read(run_id), journal).state)
+    invocation = Invocation.of((await story_of(await journal.read(run_id), journal)).state)
     settings = invocation.return_there(flags, bare=arguments.bare)
     async with open_agent(settings, without_model(Interrupts(print))) as agent:
         with user_code():
@@ -54,7 +54,7 @@ def _find_runs(given: list[str], settings: Settings) -> tuple[Path, list[str]]:
     path, named = journal_path(settings), list[str]()
     for each in given:
         journal, run_id = find_run(settings, each)
-        journal.close()
+        journal.close_sync()
         if named and Path(journal.path) != path:
             raise UsageError(
                 f"run '{run_id}' is in another project than '{named[0]}'.",
@@ -68,17 +68,19 @@ def _find_runs(given: list[str], settings: Settings) -> tuple[Path, list[str]]:
 async def _backtest(
     arguments: argparse.Namespace, settings: Settings, path: Path, named: list[str]
 ) -> int:
-    with open_journal(path, make=False) as journal:
-        async with open_agent(settings, without_model(Interrupts(print))) as agent:
-            with user_code():
-                report = await backtest(
-                    journal,
-                    agent,
-                    runs=named or None,
-                    since=arguments.since,
-                    limit=arguments.limit,
-                    run_hooks=arguments.run_hooks,
-                )
+    async with (
+        journal_at(path, make=False) as journal,
+        open_agent(settings, without_model(Interrupts(print))) as agent,
+    ):
+        with user_code():
+            report = await backtest(
+                journal,
+                agent,
+                runs=named or None,
+                since=arguments.since,
+                limit=arguments.limit,
+                run_hooks=arguments.run_hooks,
+            )
     if arguments.html:
         with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else runs
             page.write(report.to_html())

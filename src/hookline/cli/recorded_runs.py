@@ -19,7 +19,7 @@ from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
 from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
 from hookline.hooks import HookOptions, Registration, register
-from hookline.journal import JournalStore, Record, ResponseReceived, StepFinished, fold
+from hookline.journal import JournalStore, Record, ResponseReceived, StepFinished, story_of
 from hookline.lifecycle import ExecutionHookContext, HookPoint
 from hookline.state import AgentState, AssistantMessage, StopReason
 
@@ -214,13 +214,16 @@ class InvocationRecorder:
 # --- its conversation ---------------------------------------------------------------------------------
 
 
-def conversation_of(journal: JournalStore, run_id: str, *, after: int | None = None) -> AgentState:
+async def conversation_of(
+    journal: JournalStore, run_id: str, *, after: int | None = None
+) -> AgentState:
     """The state after a run, or after one of its steps, for another run to begin with.
 
     Remembered approvals stay valid when a run continues from the end, and not when it branches off.
     """
-    records = journal.read(run_id)
-    story = fold(records if after is None else _first_steps(records, run_id, after), journal)
+    records = await journal.read(run_id)
+    wanted = records if after is None else _first_steps(records, run_id, after)
+    story = await story_of(wanted, journal)
     state = story.settled if after is not None or not story.is_finished else story.state
     if state.pending_step is not None:
         raise UsageError(
@@ -241,18 +244,15 @@ def _first_steps(records: list[Record], run_id: str, after: int) -> list[Record]
     return records[: ends[after - 1] + 1]
 
 
-def count_turns(journal: JournalStore, run_id: str) -> int:
+async def count_turns(journal: JournalStore, run_id: str) -> int:
     """How many answers of a model a run and its children have on record: a script continues there."""
-    infos = journal.runs()
+    infos = await journal.runs()
     tree, grew = {run_id}, True
     while grew:
         more = {info.run_id for info in infos if info.parent_run_id in tree} - tree
         tree, grew = tree | more, bool(more)
-    return sum(
-        isinstance(record, ResponseReceived) and not record.supplied
-        for member in tree
-        for record in journal.read(member)
-    )
+    records = [record for member in tree for record in await journal.read(member)]
+    return sum(isinstance(each, ResponseReceived) and not each.supplied for each in records)
 
 
 def is_interrupted(stop_reason: StopReason | None, state: AgentState) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
-from hookline.cli.journal_location import new_run_id, open_journal, open_run
+from hookline.cli.journal_location import journal_at, new_run_id, open_run
 from hookline.cli.recorded_runs import (
     Invocation,
     conversation_of,
@@ -21,7 +21,7 @@ from hookline.cli.recorded_runs import (
 )
 from hookline.config import Layer
 from hookline.errors import UnknownSessionError, UsageError
-from hookline.journal import Record, RunFinished, SQLiteJournal, Story, fold
+from hookline.journal import Record, RunFinished, SQLiteJournal, Story, story_of
 from hookline.sessions import Session, Sessions
 
 
@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     journal, run_id, flags = open_run(arguments)
     if arguments.accept_loss:
-        journal.close()
-        journal = open_journal(Path(journal.given), accept_loss=True)
+        journal.close_sync()
+        journal = journal_at(Path(journal.given), accept_loss=True)
     with journal:
         return asyncio.run(_resume(arguments, flags, journal, run_id))
 
@@ -43,21 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
 async def _resume(
     arguments: argparse.Namespace, flags: Layer, journal: SQLiteJournal, run_id: str
 ) -> int:
-    records = journal.read(run_id)
-    story = fold(records, journal)
+    records = await journal.read(run_id)
+    story = await story_of(records, journal)
     invocation = Invocation.of(story.state)
     settings = invocation.return_there(flags, bare=arguments.bare)
     console = Console(arguments, settings, repeat=arguments.settings)
     if wider := "" if settings.target else wider_place(story.state, settings):
         console.screen.note(wider)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
-    played = invocation.played + count_turns(journal, run_id)
+    played = invocation.played + await count_turns(journal, run_id)
     async with open_agent(settings, console.additions(journal, played=played)) as agent:
         ended = _why_it_ended(story, records[-1], flags)
         if ended:
             # The record of the old run stays. Another run continues from its end, without a new prompt.
             noted = msgspec.structs.replace(invocation, played=played)
-            state, another = noted.add_to(conversation_of(journal, run_id)), new_run_id()
+            state, another = noted.add_to(await conversation_of(journal, run_id)), new_run_id()
             if not arguments.quiet:
                 console.screen.note(f"run {run_id} {ended}: it continues as run {another}.")
             result = await console.drive(
@@ -66,7 +66,7 @@ async def _resume(
             return console.finish(result)
         if story.is_over:
             return console.show_finished(await agent.resume(run_id))
-        session = _session_of(journal, story)
+        session = await _session_of(journal, story)
         console.screen.recall(records)
         if session is None:
             result = await console.drive(agent, lambda: agent.resume(run_id, answers), agent.resume)
@@ -79,10 +79,11 @@ async def _resume(
         return console.finish(result)
 
 
-def _session_of(journal: SQLiteJournal, story: Story) -> Session | None:
+async def _session_of(journal: SQLiteJournal, story: Story) -> Session | None:
     """The session of `hookline chat` that the run belongs to. It continues there, and keeps others out meanwhile."""
     try:
-        return Sessions(journal).get(story.state.session_id) if story.state.session_id else None
+        session_id = story.state.session_id
+        return await Sessions(journal).get(session_id) if session_id else None
     except UnknownSessionError:
         return None
 

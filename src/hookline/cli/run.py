@@ -14,7 +14,7 @@ from pathlib import Path
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
-from hookline.cli.journal_location import find_run, journal_path, new_run_id, open_journal
+from hookline.cli.journal_location import find_run, journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, conversation_of, inherit_flags
 from hookline.config import Layer, Settings
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.continues or arguments.origin:
         journal, run_id = find_run(settings, arguments.origin or "last")
         with journal:
-            state = conversation_of(journal, run_id, after=arguments.at)
+            state = asyncio.run(conversation_of(journal, run_id, after=arguments.at))
         is_quiet = arguments.quiet or arguments.json
         flags, settings = inherit_flags(run_id, state, flags, settings, quiet=is_quiet)
     return asyncio.run(_run_from(arguments, prompt, settings, flags, state))
@@ -122,11 +122,11 @@ async def _run_from(
 ) -> int:
     """Run a task from a state, and record how it was started."""
     console, run_id = Console(arguments, settings), new_run_id()
-    with contextlib.ExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
         journal = None
         if not arguments.no_save:
             state = Invocation.current(flags, settings).add_to(state)
-            journal = stack.enter_context(open_journal(journal_path(settings)))
+            journal = await stack.enter_async_context(journal_at(journal_path(settings)))
         async with open_agent(settings, console.additions(journal)) as agent:
             result = await console.drive(
                 agent, lambda: agent.run(prompt, state=state, run_id=run_id), agent.resume

@@ -53,7 +53,7 @@ def _delete(found: list[tuple[SQLiteJournal, str]], *, with_later: bool) -> None
     for journal, run_id in found:
         with journal:
             is_gone = run_id in deleted
-            gone = [] if is_gone else journal.delete(run_id, with_later=with_later)
+            gone = [] if is_gone else journal.delete_sync(run_id, with_later=with_later)
         deleted.update(gone)
         if gone:
             print(f"deleted {', '.join(gone)}")
@@ -79,7 +79,7 @@ def show_run(arguments: argparse.Namespace) -> int:
     journal, run_id, _flags = open_run(arguments)
     with journal:
         if arguments.json:
-            print_json(*journal.read(run_id))
+            print_json(*journal.read_sync(run_id))
         else:
             _print_story(journal, run_id, hooks=arguments.hooks, full=arguments.full)
     return Exit.DONE
@@ -88,7 +88,7 @@ def show_run(arguments: argparse.Namespace) -> int:
 def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> None:
     screen = Screen(out=sys.stdout, err=sys.stdout, spins=False)
     print(f"run {run_id}")
-    for record in journal.read(run_id):
+    for record in journal.read_sync(run_id):
         if isinstance(record, PromptSubmitted):
             print(f"> {printable(record.text, lines=True)}")
         elif isinstance(record, RunFinished):

@@ -27,6 +27,7 @@ from hookline.journal.fold import (
     next_state,
     state_before,
     still_waiting,
+    story_of,
     with_changes,
     with_remembered,
 )
@@ -71,7 +72,15 @@ from hookline.journal.record import (
     hooks_in,
 )
 from hookline.journal.record_json import AnyRecord, decode, encode
-from hookline.journal.run_info import RunInfo, SessionInfo, session_entry, session_info
+from hookline.journal.retention import Retention, owner_of, with_descendants
+from hookline.journal.run_info import (
+    RunInfo,
+    SessionInfo,
+    check_records,
+    session_entry,
+    session_info,
+    summarise,
+)
 from hookline.journal.session import (
     STREAM,
     Segment,
@@ -94,7 +103,7 @@ from hookline.journal.stored_form import StoredForm
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
-    from hookline.journal.sqlite import MemoryJournal, SQLiteJournal
+    from hookline.journal.stores import MemoryJournal, SQLiteJournal
 
 __all__ = [
     "FROM_INBOX",
@@ -134,6 +143,7 @@ __all__ = [
     "RedactContent",
     "RequestSent",
     "ResponseReceived",
+    "Retention",
     "RunFinished",
     "RunInfo",
     "RunStarted",
@@ -163,6 +173,7 @@ __all__ = [
     "ToolProgress",
     "answers_on_record",
     "begin",
+    "check_records",
     "counted_on",
     "decode",
     "encode",
@@ -173,6 +184,7 @@ __all__ = [
     "is_new",
     "next_state",
     "outermost",
+    "owner_of",
     "post_answer",
     "post_cancel",
     "reopen",
@@ -180,16 +192,19 @@ __all__ = [
     "session_info",
     "state_before",
     "still_waiting",
+    "story_of",
     "stream_of",
+    "summarise",
     "with_changes",
+    "with_descendants",
     "with_remembered",
 ]
 
 _STORES = {
     "CheckReport": "chain",
     "Damage": "chain",
-    "MemoryJournal": "sqlite",
-    "SQLiteJournal": "sqlite",
+    "MemoryJournal": "stores",
+    "SQLiteJournal": "stores",
 }
 
 __getattr__ = lazy.names_from(__name__, _STORES)

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -103,7 +103,7 @@ class Durable:
     def flush_soon(self) -> None:
         """Flush when the run next waits: records until then are written together."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """The run is over, or paused: let others have it."""
 
     def hold(self) -> None:
@@ -122,14 +122,14 @@ class Durable:
         """The outside answer under this key; None without one: the run must pause."""
         return self._answers.get(key)
 
-    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
+    async def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
         """The record of a child run, redacted in the same way. Listeners of the parent get its records too."""
-        child = self._make_child(run_id, listeners)
+        child = await self._make_child(run_id, listeners)
         if self._redact is not None:
             child.redact_with(self._redact)
         return child
 
-    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:  # noqa: ARG002 - for stores
+    async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:  # noqa: ARG002 - for stores
         return Durable((*self._listeners, *listeners), self._answers)
 
 
@@ -288,31 +288,35 @@ class Stored(Durable):
         else:  # shielded: a run that is cancelled does not cancel what is written
             await asyncio.shield(asyncio.wrap_future(written))
 
-    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
         """In the same store. The child may have begun in a process that died."""
-        with _claimed(self._store, run_id) as claim:
-            known = _records(self._store, run_id)
+        async with _claimed(self._store, run_id) as claim:
+            known = await _records(self._store, run_id)
             child = Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
             if not known and self.is_after_loss:
                 child._lost_steps = math.inf  # all of it may be lost
             return child
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let others have the run."""
+        given = self._give_back()
+        if given is not None and not given.done():
+            await asyncio.shield(asyncio.wrap_future(given))
+
+    def _give_back(self) -> Future[None] | None:
         self.flush()
         claim, self._claim = self._claim, None
-        if claim is not None:
-            claim.give_back()
+        return None if claim is None else claim.give_back()
 
     def __del__(self) -> None:
         with contextlib.suppress(HooklineError):  # the journal may be closed already
-            self.close()  # a run that was prepared and never started, or abandoned
+            self._give_back()  # a run that was prepared and never started, or abandoned
 
 
-@contextlib.contextmanager
-def _claimed(store: JournalStore, run_id: str) -> Iterator[Claim]:
+@contextlib.asynccontextmanager
+async def _claimed(store: JournalStore, run_id: str) -> AsyncIterator[Claim]:
     """The claim of a run, which is given back if something fails."""
-    claim = store.claim(run_id)
+    claim = await store.claim(run_id)
     try:
         yield claim
     except BaseException:
@@ -320,18 +324,18 @@ def _claimed(store: JournalStore, run_id: str) -> Iterator[Claim]:
         raise
 
 
-def _records(store: JournalStore, run_id: str) -> list[Record]:
+async def _records(store: JournalStore, run_id: str) -> list[Record]:
     """The records of a run; a new one has none."""
     try:
-        return store.read(run_id)
+        return await store.read(run_id)
     except UnknownRunError:
         return []
 
 
-def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+async def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
     """The record of a new run."""
-    with _claimed(store, run_id) as claim:
-        if _records(store, run_id):
+    async with _claimed(store, run_id) as claim:
+        if await _records(store, run_id):
             raise UsageError(
                 f"run '{run_id}' is in the journal already.",
                 remedy="Continue it: agent.resume(run_id). Or give the new run another run_id=.",
@@ -339,7 +343,7 @@ def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> 
         return Stored(store, claim, [], listeners)
 
 
-def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+async def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
     """The record of a run that paused, or whose process died."""
-    with _claimed(store, run_id) as claim:
-        return Stored(store, claim, store.read(run_id), listeners)
+    async with _claimed(store, run_id) as claim:
+        return Stored(store, claim, await store.read(run_id), listeners)

@@ -68,17 +68,28 @@ class Story(msgspec.Struct, frozen=True):
 class ReadsEarlier(Protocol):
     """A store, as far as a run needs it that continues another one."""
 
-    def read_earlier(self, earlier: EarlierRun) -> Sequence[Record]:
+    async def read_earlier(self, earlier: EarlierRun) -> Sequence[Record]:
         """The records that a later run continues."""
         ...
 
 
-def fold(records: Iterable[Record], journal: ReadsEarlier | None = None) -> Story:
-    """The story of one run's records, in order. `journal` has the earlier runs whose conversation it continues."""
+def fold(records: Iterable[Record]) -> Story:
+    """The story of one run's records, in order. Raises JournalError when it continues an earlier run."""
     records = list(records)
-    before = None
-    if records and isinstance(records[0], RunStarted):
-        before = state_before(records[0], journal)
+    first = records[0] if records else None
+    if isinstance(first, RunStarted) and first.continues is not None:
+        raise JournalError(
+            f"run '{first.run_id}' continues run '{first.continues.run_id}', and that one is in its journal.",
+            remedy="Pass the journal too: await story_of(records, journal).",
+        )
+    return _fold(records, None)
+
+
+async def story_of(records: Iterable[Record], journal: ReadsEarlier) -> Story:
+    """The story of one run's records, in order. The journal has the earlier runs whose conversation it continues."""
+    records = list(records)
+    first = records[0] if records else None
+    before = await state_before(first, journal) if isinstance(first, RunStarted) else None
     return _fold(records, before)
 
 
@@ -87,7 +98,7 @@ _states: WeakKeyDictionary[ReadsEarlier, dict[str, AgentState]] = WeakKeyDiction
 """The states at which runs were continued lately, by journal and head: a session reads its last run only."""
 
 
-def state_before(started: RunStarted, journal: ReadsEarlier | None) -> AgentState | None:
+async def state_before(started: RunStarted, journal: ReadsEarlier) -> AgentState | None:
     """The state in which an earlier run was left, for the run that continues it; None if it continues none.
 
     Runs are read back to the first one, and folded from there: a session may have thousands.
@@ -100,12 +111,7 @@ def state_before(started: RunStarted, journal: ReadsEarlier | None) -> AgentStat
         state = known.get(earlier.head)
         if state is not None:
             break
-        if journal is None:
-            raise JournalError(
-                f"run '{started.run_id}' continues run '{earlier.run_id}', and that one is in its journal.",
-                remedy="Pass the journal too: fold(records, journal).",
-            )
-        part = journal.read_earlier(earlier)
+        part = await journal.read_earlier(earlier)
         if not part or not isinstance(part[0], RunStarted) or earlier.run_id in seen:
             raise JournalError(
                 f"the conversation of run '{started.run_id}' begins in run '{earlier.run_id}', "
@@ -122,9 +128,9 @@ def state_before(started: RunStarted, journal: ReadsEarlier | None) -> AgentStat
     return state
 
 
-def _known_states(journal: ReadsEarlier | None) -> dict[str, AgentState]:
+def _known_states(journal: ReadsEarlier) -> dict[str, AgentState]:
     try:
-        return {} if journal is None else _states.setdefault(journal, {})
+        return _states.setdefault(journal, {})
     except TypeError:  # a store that cannot be the key of a dictionary
         return {}
 
@@ -400,7 +406,7 @@ def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:
 # --- answers on record ---------------------------------------------------------------------------------
 
 
-def answers_on_record(
+async def answers_on_record(
     journal: JournalStore, state: AgentState, records: Iterable[Record]
 ) -> dict[str, Decision]:
     """The recorded answers to what a run had paused for, by question: its own, and those of its children."""
@@ -408,7 +414,7 @@ def answers_on_record(
     found = _answers(records) if questions else {}
     for child in {each.run_id for each in questions} - {state.run_id, ""}:
         with suppress(UnknownRunError):
-            found |= _answers(journal.read(child))
+            found |= _answers(await journal.read(child))
     asked = {each.id for each in questions}
     return {id: decision for id, decision in found.items() if id in asked}
 

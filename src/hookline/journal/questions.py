@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hookline.errors import UnknownRunError, UsageError
-from hookline.journal.fold import answers_on_record, fold, still_waiting
+from hookline.journal.fold import answers_on_record, still_waiting, story_of
 from hookline.journal.inbox import FirstAnswer, InboxAnswer, InboxCancel
 from hookline.journal.record import (
     ApprovalAnswered,
@@ -23,23 +23,29 @@ from hookline.state import Decision, PendingApproval
 
 
 class Questions:
-    """The questions of a run and its children, and the answers to them, from their records."""
+    """The questions of a run and its children, and the answers to them: `await Questions.read(journal, run_id)`."""
 
-    def __init__(self, journal: JournalStore, run_id: str) -> None:
+    def __init__(self, journal: JournalStore) -> None:
         self._journal = journal
-        records = journal.read(run_id)
-        story = fold(records, journal)
-        self.is_over = story.is_over
         self.answered: dict[str, FirstAnswer] = {}
         """The answers on record."""
-        asked = self._read(records)
-        if story.is_finished:
-            known = answers_on_record(journal, story.state, records)
-            asked = list(still_waiting(story.state, known).pending)
-        self.open = tuple(each for each in asked if each.id not in self.answered)
+        self.open: tuple[PendingApproval, ...] = ()
         """The questions that wait for an answer."""
 
-    def _read(self, records: Sequence[Record]) -> list[PendingApproval]:
+    @classmethod
+    async def read(cls, journal: JournalStore, run_id: str) -> Questions:
+        """Read them from the records of the run and its children."""
+        questions = cls(journal)
+        records = await journal.read(run_id)
+        story = await story_of(records, journal)
+        asked = await questions._read(records)
+        if story.is_finished:
+            known = await answers_on_record(journal, story.state, records)
+            asked = list(still_waiting(story.state, known).pending)
+        questions.open = tuple(each for each in asked if each.id not in questions.answered)
+        return questions
+
+    async def _read(self, records: Sequence[Record]) -> list[PendingApproval]:
         """Read the answers, and give the last question about each call that has no result."""
         asked: dict[str, PendingApproval] = {}
         children: dict[str, list[PendingApproval]] = {}
@@ -55,8 +61,8 @@ class Questions:
                     asked.clear()
                 case ChildStarted() if record.child_run_id not in children:
                     with suppress(UnknownRunError):  # it has not written anything yet
-                        child = self._journal.read(record.child_run_id)
-                        children[record.child_run_id] = self._read(child)
+                        child = await self._journal.read(record.child_run_id)
+                        children[record.child_run_id] = await self._read(child)
                 case ChildFinished():
                     children[record.child_run_id] = []
                 case _:
@@ -64,25 +70,25 @@ class Questions:
         return [*asked.values(), *(each for child in children.values() for each in child)]
 
 
-def outermost(journal: JournalStore, run_id: str) -> str:
+async def outermost(journal: JournalStore, run_id: str) -> str:
     """The run that a child is a part of, at the top. It has the inbox."""
     while True:
-        started = journal.read(run_id)[0]
+        started = (await journal.read(run_id))[0]
         above = started.parent_run_id if isinstance(started, RunStarted) else None
         if above is None:
             return run_id
         run_id = above
 
 
-def post_answer(
+async def post_answer(
     journal: JournalStore, run_id: str, question: str, decision: Decision, *, by: str
 ) -> InboxAnswer | None:
     """Answer a question of a run that waits, or that another process drives. None: it has this answer already.
 
     Raises UsageError when nothing asks this, and when it has another answer; the error shows the first one.
     """
-    run_id = outermost(journal, run_id)
-    questions = Questions(journal, run_id)
+    run_id = await outermost(journal, run_id)
+    questions = await Questions.read(journal, run_id)
     if question in questions.answered:
         questions.answered[question].check_same(question, decision)
         return None
@@ -100,22 +106,24 @@ def post_answer(
         decision=decision,
         by=by,
     )
-    journal.post(message)
+    await journal.post(message)
     return message
 
 
-def post_cancel(journal: JournalStore, run_id: str, *, by: str, reason: str = "") -> InboxCancel:
+async def post_cancel(
+    journal: JournalStore, run_id: str, *, by: str, reason: str = ""
+) -> InboxCancel:
     """Cancel a run that another process drives, or that waits: whoever drives it next ends it.
 
     Raises UsageError when the run is over.
     """
-    run_id = outermost(journal, run_id)
-    story = fold(journal.read(run_id), journal)
+    run_id = await outermost(journal, run_id)
+    story = await story_of(await journal.read(run_id), journal)
     if story.is_over:
         ending = story.state.ending
         raise UsageError(
             f"run '{run_id}' is over ({ending.status.value if ending else 'ended'}): there is nothing to cancel."
         )
     message = InboxCancel(run_id=run_id, by=by, reason=reason)
-    journal.post(message)
+    await journal.post(message)
     return message

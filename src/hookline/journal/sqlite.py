@@ -1,4 +1,7 @@
-"""The stores of journals: SQLite in a file, shared by many runs and many processes, or in memory."""
+"""What the stores that ship do, in the thread that calls them: SQLite in a file, or in memory.
+
+`stores.py` makes asynchronous stores of them. A file that many runs and many processes share is a `JournalFile`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
-from typing import IO, Self, TypeVar, get_args
+from typing import IO, TypeVar
 
 import msgspec
 
@@ -67,7 +70,7 @@ _TREES_AT_ONCE = 500
 
 
 class Journal(ABC):
-    """What both stores can do. A store of another kind needs nothing but the interface in `store.py`."""
+    """What both can do. A store of another kind needs nothing but the interface in `store.py`."""
 
     def __init__(self, writer: Writer | None) -> None:
         self._writer = writer
@@ -458,37 +461,11 @@ def _disagreements(tables: Tables, stored: StoredRun) -> Iterable[Damage]:
 # --- in a file -----------------------------------------------------------------------------------------
 
 
-class SQLiteJournal(Journal):
-    """A file of journals. Any number of processes may have it open; each run is driven by one of them at a time.
+class JournalFile(Journal):
+    """A file of journals, open."""
 
-    With `synchronous="NORMAL"` what is written survives the death of the process; after a power cut the last
-    moments may be missing, and nothing is torn. With `"FULL"` it is on the disk before it counts as written.
-
-    A file whose end is lost can only be read, unless `accept_loss=True`: then it continues with what is left, and says
-    so in its list.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        synchronous: Synchronous = "NORMAL",
-        accept_loss: bool = False,
-    ) -> None:
-        if synchronous not in get_args(Synchronous):
-            raise UsageError(
-                f"synchronous cannot be {synchronous!r}.", remedy='Give "NORMAL" or "FULL".'
-            )
-        if not isinstance(path, str | bytes | os.PathLike):
-            raise UsageError(
-                f"{path!r} is not a path.", remedy='For example: SQLiteJournal("runs.db").'
-            )
-        path = os.fsdecode(path)
-        if path in ("", ":memory:"):
-            raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")
-        self.given = os.path.abspath(path)
-        """The path as it was given. Symbolic links in it may lead elsewhere at the next start."""
-        self.path = os.path.realpath(path)
+    def __init__(self, path: str, *, synchronous: Synchronous, accept_loss: bool) -> None:
+        self.path = path
         check_path(self.path)
         self._pid = os.getpid()
         self._end = examine_end(self.path, accept_loss=accept_loss)
@@ -506,15 +483,6 @@ class SQLiteJournal(Journal):
 
     def __str__(self) -> str:
         return self.path
-
-    def __repr__(self) -> str:
-        return f"SQLiteJournal({self.path!r})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile.
@@ -605,8 +573,8 @@ def _vacuum(connection: sqlite3.Connection) -> None:
 # --- in memory -----------------------------------------------------------------------------------------
 
 
-class MemoryJournal(Journal):
-    """Many runs in memory, for tests and for runs that need not last. They are kept and checked as on disk."""
+class JournalInMemory(Journal):
+    """Journals of one process, which are gone with it."""
 
     def __init__(self) -> None:
         writer = Writer(open_in_memory(), "", None, waits_for_disk=False)

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias, TypeVar
 
-from hookline.errors import HooklineError, JournalError, UsageError
+from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
@@ -455,18 +455,22 @@ class RunClaim:
         words = f"run '{self.run_id}' is not written any more, because a write has failed:"
         return JournalError(f"{words} {error.message}", remedy=error.remedy)
 
-    def give_back(self) -> None:
-        """Write what is queued, then let others have the run."""
+    def give_back(self) -> Future[None]:
+        """Let others have the run when what is queued is written. The future is done when they can."""
         with self._lock:
             self._is_held = False
             latest = self._latest
-        # A forgotten run gives itself back during garbage collection, also in the middle of a commit.
-        if self._writer.is_used_here():
-            latest.add_done_callback(lambda _: self._release())
-            return
-        with suppress(HooklineError):  # the writer gets the error
-            latest.result()
-        self._release()
+        if latest.done():
+            self._release()
+            return DONE
+        given: Future[None] = Future()
+
+        def release(_: Future[None]) -> None:
+            self._release()
+            given.set_result(None)
+
+        latest.add_done_callback(release)
+        return given
 
 
 class Batch:

@@ -90,7 +90,7 @@ async def backtest(
     agents = PlayedAgents.of(definition, children, runs_hooks=run_hooks)
     test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
     recordings = recordings_of(journal)
-    wanted = wanted_runs(
+    wanted = await wanted_runs(
         journal, runs=runs, session=session, status=status, since=since, limit=limit
     )
     for run_id in wanted:

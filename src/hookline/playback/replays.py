@@ -163,6 +163,7 @@ async def replay(
         raise UsageError(f"replay takes an Agent, not {agent!r}.", remedy="Build it: .build().")
     agents = PlayedAgents.of(agent.definition, children, runs_hooks=run_hooks)
     playback = Playback(recordings_of(journal), partial(ReplaySource, agents))
+    await playback.load(run_id)
     _refuse_child(playback.source(run_id).recording.started)
     result = await playback.play(run_id)
     divergence = playback.divergence

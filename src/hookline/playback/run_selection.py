@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from hookline.errors import UnknownRunError, UsageError
-from hookline.journal import EarlierRun, Record, RunInfo, RunStarted, StatusChanged
+from hookline.journal import ChildStarted, EarlierRun, Record, RunInfo, RunStarted, StatusChanged
 from hookline.state import RunStatus
 
 
 class Recordings(Protocol):
     """Where the records of runs are read: a store has these methods."""
 
-    def read(self, run_id: str) -> list[Record]:
+    async def read(self, run_id: str) -> list[Record]:
         """The records of a run; raises UnknownRunError when there is no such run."""
         ...
 
-    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+    async def read_earlier(self, earlier: EarlierRun) -> list[Record]:
         """The records that a later run continues."""
         ...
 
@@ -40,7 +41,7 @@ class GivenRecords:
     def __init__(self, by_run: Mapping[str, list[Record]]) -> None:
         self._by_run = by_run
 
-    def read(self, run_id: str) -> list[Record]:
+    async def read(self, run_id: str) -> list[Record]:
         """The records of a run."""
         if run_id not in self._by_run:
             known = ", ".join(sorted(self._by_run)) or "nothing"
@@ -49,7 +50,7 @@ class GivenRecords:
             )
         return self._by_run[run_id]
 
-    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+    async def read_earlier(self, earlier: EarlierRun) -> list[Record]:
         """The records that a later run continues. Without a store there are no links to compare."""
         records = self._by_run.get(earlier.run_id, ())[: earlier.records]
         if len(records) < earlier.records:
@@ -60,7 +61,20 @@ class GivenRecords:
         return list(records)
 
 
-def wanted_runs(
+async def read_tree(recordings: Recordings, run_id: str) -> dict[str, list[Record]]:
+    """The records of a run, and of its children as far as they are there."""
+    found = {run_id: await recordings.read(run_id)}
+    waiting = [run_id]
+    while waiting:
+        for record in found[waiting.pop()]:
+            if isinstance(record, ChildStarted) and record.child_run_id not in found:
+                with suppress(UnknownRunError):
+                    found[record.child_run_id] = await recordings.read(record.child_run_id)
+                    waiting.append(record.child_run_id)
+    return found
+
+
+async def wanted_runs(
     journal: Any,
     *,
     runs: Sequence[str] | None,
@@ -80,7 +94,7 @@ def wanted_runs(
             f"limit={limit!r} is not a number of runs.", remedy="Leave it out for all."
         )
     begins_at = _earliest_start(since)
-    infos = journal.runs() if is_store(journal) else list(_infos(_by_run(journal)))
+    infos = await journal.runs() if is_store(journal) else list(_infos(_by_run(journal)))
     there = {info.run_id for info in infos}
     if session is not None and not any(info.session_id == session for info in infos):
         raise UnknownRunError(f"there is no run of session '{session}' in the journal.")

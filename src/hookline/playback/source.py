@@ -67,7 +67,7 @@ from hookline.playback.recorded_agent import (
     with_recorded_limits,
 )
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.run_selection import Recordings
+from hookline.playback.run_selection import Recordings, read_tree
 from hookline.state import (
     AgentState,
     Decision,
@@ -153,7 +153,7 @@ class PlayedRecords(Durable):
         super().__init__(listeners, answers)
         self._children: dict[str, Durable] = {}
 
-    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
+    async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
         played = self._children.get(run_id)
         last = played.records[-1] if played is not None and played.records else None
         if played is None or not isinstance(last, RunFinished) or last.status is RunStatus.PAUSED:
@@ -172,6 +172,7 @@ class Playback:
     ) -> None:
         self._recordings = recordings
         self._make = make
+        self._records: dict[str, list[Record]] = {}
         self.clock = RecordedClock()
         self.sources: dict[str, PlaybackSource] = {}
         """What each run takes its answers from."""
@@ -182,10 +183,17 @@ class Playback:
         self.is_whole = True
         """The record says how everything continued."""
 
+    async def load(self, run_id: str) -> None:
+        """Read the run and its children."""
+        if run_id not in self._records:
+            self._records = await read_tree(self._recordings, run_id)
+
     def source(self, run_id: str) -> PlaybackSource:
         """What a run that is part of this takes its answers from."""
         if run_id not in self.sources:
-            records = tuple(self._recordings.read(run_id))
+            if run_id not in self._records:
+                raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
+            records = tuple(self._records[run_id])
             above = self.sources.get(_run_above(records))
             recording = RecordedRun(records, above.recording if above is not None else None)
             self.clock.leave_out_dead_time(recording.records)
@@ -194,10 +202,11 @@ class Playback:
 
     async def play(self, run_id: str) -> RunResult:
         """Play a run from its beginning to where its record ends, pauses included."""
+        await self.load(run_id)
         source = self.source(run_id)
         recording = source.recording
         self.clock.time = recording.records[0].at
-        before = state_before(recording.started, self._recordings)
+        before = await state_before(recording.started, self._recordings)
         state, log = first_state(recording.started, before), PlayedRecords()
         while True:
             part = source.next_part()

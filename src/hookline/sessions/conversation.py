@@ -16,9 +16,9 @@ from hookline.journal import (
     StepFinished,
     StepStarted,
     answers_on_record,
-    fold,
     hooks_in,
     still_waiting,
+    story_of,
     with_changes,
 )
 from hookline.lifecycle import HookPoint
@@ -54,14 +54,14 @@ class StepPlace(msgspec.Struct, frozen=True):
     record: int = 0
 
 
-def read_conversation(journal: JournalStore, story: SessionStory) -> ConversationState:
+async def read_conversation(journal: JournalStore, story: SessionStory) -> ConversationState:
     """The conversation as it is now."""
-    position, records = _last_run(journal, story)
+    position, records = await _last_run(journal, story)
     if records is None:
         state = _with_end_changes(_initial_state(story, position), position)
         return ConversationState(state=state, opening=position.opening)
     end = position.segments[-1].end
-    run = fold(records if end is None else records[: end + 1], journal)
+    run = await story_of(records if end is None else records[: end + 1], journal)
     if end is not None or run.is_over:
         opening = position.opening or (position.source if _failed_to_start(records) else "")
         last = Segment(records[0].run_id, len(records) - 1 if end is None else end)
@@ -69,14 +69,14 @@ def read_conversation(journal: JournalStore, story: SessionStory) -> Conversatio
         return ConversationState(state=state, opening=opening, last=last)
     state = run.state
     if not run.is_finished:
-        answers = answers_on_record(journal, run.settled, records)
+        answers = await answers_on_record(journal, run.settled, records)
         state = still_waiting(run.settled, answers)
     return ConversationState(
         state=state, opening=position.opening, unfinished=position.segments[-1].run_id
     )
 
 
-def _last_run(
+async def _last_run(
     journal: JournalStore, story: SessionStory
 ) -> tuple[SessionPosition, list[Record] | None]:
     """The position without runs that were added and never began, and the records of its last run."""
@@ -84,10 +84,10 @@ def _last_run(
     while position is not None and position.segments:
         last = position.segments[-1]
         try:
-            return position, journal.read(last.run_id)
+            return position, await journal.read(last.run_id)
         except UnknownRunError:
             if last.end is not None or last.run_id in story.ended:
-                raise _missing_run_error(story, last.run_id) from None
+                raise missing_run_error(story, last.run_id) from None
             position = position.before
     return position or story.position, None
 
@@ -100,7 +100,8 @@ def _failed_to_start(records: list[Record]) -> bool:
     return any(ran.verdict == "failed" and not ran.shadow for ran in hooks)
 
 
-def _missing_run_error(story: SessionStory, run_id: str) -> SessionError:
+def missing_run_error(story: SessionStory, run_id: str) -> SessionError:
+    """For a session whose last run was deleted alone."""
     return SessionError(
         f"run '{run_id}', in which session '{story.session_id}' stands, is not in the journal any more.",
         remedy="It was deleted or pruned, and with it the conversation: session.clear() starts again.",
@@ -123,37 +124,40 @@ def _with_end_changes(state: AgentState, position: SessionPosition) -> AgentStat
 # --- steps of the conversation, counted from one ------------------------------------------------------
 
 
-def place_after(journal: JournalStore, story: SessionStory, step: int) -> StepPlace:
+async def place_after(journal: JournalStore, story: SessionStory, step: int) -> StepPlace:
     """The place after one of the steps; 0 is the beginning."""
-    position, _ = _last_run(journal, story)
+    position, _ = await _last_run(journal, story)
     begins = made = story.at_step if position.is_forked else 0
     if step == begins:
         return StepPlace(step=step)
     for segment in position.segments:
-        records = _part(journal, story, segment)
+        records = await _part(journal, story, segment)
         ends = [at for at, record in enumerate(records) if isinstance(record, StepFinished)]
         first, made = made, made + len(ends)
         if first < step <= made:
-            is_over = step == made and fold(records, journal).is_over
+            is_over = step == made and (await story_of(records, journal)).is_over
             at = len(records) - 1 if is_over else ends[step - first - 1]
             return StepPlace(step=step, run_id=segment.run_id, record=at)
     raise _no_such_step(story, step, begins, made)
 
 
-def last_place(journal: JournalStore, story: SessionStory) -> StepPlace:
+async def last_place(journal: JournalStore, story: SessionStory) -> StepPlace:
     """The place after the last step that was settled."""
-    position, records = _last_run(journal, story)
+    position, records = await _last_run(journal, story)
     if records is None:
         return StepPlace(step=story.at_step if position.is_forked else 0)
-    part = _part(journal, story, position.segments[-1])
-    return place_after(journal, story, len(fold(part, journal).settled.steps))
+    part = await _part(journal, story, position.segments[-1])
+    settled = (await story_of(part, journal)).settled
+    return await place_after(journal, story, len(settled.steps))
 
 
-def state_at(journal: JournalStore, story: SessionStory, place: StepPlace) -> AgentState:
+async def state_at(journal: JournalStore, story: SessionStory, place: StepPlace) -> AgentState:
     """The state at a place."""
     if place.run_id:
-        return fold(_records(journal, story, place.run_id)[: place.record + 1], journal).state
-    return _initial_state(story, _last_run(journal, story)[0])
+        records = await _records(journal, story, place.run_id)
+        return (await story_of(records[: place.record + 1], journal)).state
+    position, _ = await _last_run(journal, story)
+    return _initial_state(story, position)
 
 
 def fork_state(state: AgentState, session_id: str) -> AgentState:
@@ -169,23 +173,23 @@ def fork_state(state: AgentState, session_id: str) -> AgentState:
     )
 
 
-def _part(journal: JournalStore, story: SessionStory, segment: Segment) -> list[Record]:
+async def _part(journal: JournalStore, story: SessionStory, segment: Segment) -> list[Record]:
     """The records of a segment; none if the process died before the run began."""
     if segment.end is not None:
-        return _records(journal, story, segment.run_id)[: segment.end + 1]
+        return (await _records(journal, story, segment.run_id))[: segment.end + 1]
     if segment.run_id in story.ended:
-        return _records(journal, story, segment.run_id)
+        return await _records(journal, story, segment.run_id)
     try:
-        return journal.read(segment.run_id)
+        return await journal.read(segment.run_id)
     except UnknownRunError:
         return []
 
 
-def _records(journal: JournalStore, story: SessionStory, run_id: str) -> list[Record]:
+async def _records(journal: JournalStore, story: SessionStory, run_id: str) -> list[Record]:
     try:
-        return journal.read(run_id)
+        return await journal.read(run_id)
     except UnknownRunError:
-        raise _missing_run_error(story, run_id) from None
+        raise missing_run_error(story, run_id) from None
 
 
 def _no_such_step(story: SessionStory, step: int, begins: int, made: int) -> SessionError:

@@ -6,15 +6,16 @@ import asyncio
 import itertools
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from hookline.agent.agent import Agent, RunOptions, run_to_end
+from hookline._sync import sync_form
+from hookline.agent.agent import Agent, RunOptions
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.stop import end_session
 from hookline.agent.result import RunResult
@@ -24,6 +25,7 @@ from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
     HookError,
+    HooklineError,
     JournalError,
     RunInUseError,
     SessionConflictError,
@@ -60,6 +62,7 @@ from hookline.sessions.conversation import (
     StepPlace,
     fork_state,
     last_place,
+    missing_run_error,
     place_after,
     read_conversation,
     state_at,
@@ -92,6 +95,8 @@ class Session:
         self._end = end
         """Where its records ended when they were read."""
         self._clock = clock
+        self._conversation: ConversationState | HooklineError | None = None
+        """As it was when the session was read, or why it cannot be read."""
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -127,27 +132,32 @@ class Session:
 
     @property
     def state(self) -> AgentState:
-        """The state of the conversation; of an unfinished run, its state so far."""
-        return self._conversation(self._story).state
+        """The state of the conversation; of an unfinished run, its state when the session was read."""
+        return self._known().state
 
     @property
     def unfinished(self) -> str | None:
         """The run that waits for an answer, was left by a process that died, or is being driven now."""
-        return self._conversation(self._story).unfinished or None
+        return self._known().unfinished or None
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
         """The questions that its last run waits for."""
         return self.state.pending
 
-    def show(self) -> SessionView:
+    async def show(self) -> SessionView:
         """Its runs, its steps and its transcript. As text it is for reading."""
-        return view_of(self._journal, self._story, self._conversation(self._story))
+        conversation = await _read_conversation(self._journal, self._story)
+        return await view_of(self._journal, self._story, conversation)
 
-    def refresh(self) -> Session:
+    show_sync = sync_form(show)
+
+    async def refresh(self) -> Session:
         """Read it again, as it is in the journal now."""
-        self._story, self._end = _read_story(self._journal, self.id)
+        await self._take(*await _read_story(self._journal, self.id))
         return self
+
+    refresh_sync = sync_form(refresh)
 
     def __repr__(self) -> str:
         return f"<Session {self.id}: {self.title!r}, {self.status.value}, version {self.version}>"
@@ -158,17 +168,13 @@ class Session:
         self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
     ) -> RunResult:
         """Continue the conversation with a new run."""
-        with self._hold() as held:
-            begin = _next(held, agent, options)
+        async with self._hold() as held:
+            begin = await _next(held, agent, options)
             result = await agent.run(prompt, **begin)
             await _note_end(held, result)
             return result
 
-    def run_sync(
-        self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
-    ) -> RunResult:
-        """`run` for code that is not async."""
-        return run_to_end(lambda: self.run(agent, prompt, **options))
+    run_sync = sync_form(run)
 
     def stream(
         self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
@@ -176,8 +182,8 @@ class Session:
         """`run`, with every record as it happens. It begins when it is first read."""
 
         async def read(results: list[RunResult]) -> AsyncGenerator[Record, None]:
-            with self._hold() as held:
-                begin = _next(held, agent, options)
+            async with self._hold() as held:
+                begin = await _next(held, agent, options)
                 stream = agent.stream(prompt, **begin)
                 try:
                     async for record in stream:
@@ -195,9 +201,10 @@ class Session:
         self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None
     ) -> RunResult:
         """Continue the last run: it waits for these answers, or its process died."""
-        with self._hold() as held:
+        async with self._hold() as held:
             _check_agent(held, agent)
-            unfinished = read_conversation(self._journal, _usable(held.story)).unfinished
+            conversation = await read_conversation(self._journal, _usable(held.story))
+            unfinished = conversation.unfinished
             if not unfinished:
                 raise SessionError(
                     f"session '{self.id}' has no run that waits or was left unfinished.",
@@ -208,11 +215,7 @@ class Session:
             await _note_end(held, result)
             return result
 
-    def resume_run_sync(
-        self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None
-    ) -> RunResult:
-        """`resume_run` for code that is not async."""
-        return run_to_end(lambda: self.resume_run(agent, decisions))
+    resume_run_sync = sync_form(resume_run)
 
     async def close(self, agent: Agent, *, reason: str = "other") -> None:
         """End the session and call the agent's session_end hooks. The next run opens it again.
@@ -220,28 +223,28 @@ class Session:
         Hooks find the reason in `ctx.source`: `clear` for a fresh start, `prompt_input_exit` when a person left.
         The error of a hook that fails is raised when the session is closed.
         """
-        with self._hold() as held:
+        async with self._hold() as held:
             failure = await _close(held, agent, checked_text(reason, "a reason"))
         if failure is not None:
             raise failure
 
+    close_sync = sync_form(close)
+
     # --- changing ---------------------------------------------------------------------------------
 
-    def fork(
+    async def fork(
         self, *, at: int | None = None, title: str | None = None, id: str | None = None
     ) -> Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
         session_id = _new_id() if id is None else _check_id(id)
         title = self.title if title is None else _check_title(title)
-        story, _ = _read_story(self._journal, self.id)
-        if story.status is SessionStatus.DELETED:
-            raise session_error(story)
-        conversation = self._conversation(story)
+        story, _ = await _read_story(self._journal, self.id)
+        conversation = await _read_conversation(self._journal, story)
         if at is None and not conversation.unfinished:
             state = conversation.state
         else:
-            state = state_at(self._journal, story, self._place(story, at))
-        return _create(
+            state = await state_at(self._journal, story, await self._place(story, at))
+        return await _create(
             self._journal,
             session_id,
             self._clock,
@@ -251,96 +254,120 @@ class Session:
             initial=msgspec.json.decode(fork_state(state, session_id).to_json()),
         )
 
-    def rewind(self, *, to: int) -> None:
+    async def rewind(self, *, to: int) -> None:
         """Go back to the conversation as it was after step `to`. Later runs stay in the journal."""
-        with self._hold() as held:
+        async with self._hold() as held:
             story = _usable(held.story)
-            place = self._place(story, to)
-            held.add(SessionRewound, to=place.step, member=place.run_id, record=place.record)
+            place = await self._place(story, to)
+            await held.add(SessionRewound, to=place.step, member=place.run_id, record=place.record)
 
-    def clear(self) -> None:
+    async def clear(self) -> None:
         """Empty the conversation: no messages, no metadata, no remembered answers."""
-        with self._hold() as held:
+        async with self._hold() as held:
             _usable(held.story)
-            held.add(SessionCleared)
+            await held.add(SessionCleared)
 
-    def rename(self, title: str) -> None:
+    async def rename(self, title: str) -> None:
         """Give it another title."""
         title = _check_title(title)
-        with self._hold() as held:
-            held.add(SessionTitled, title=title)
+        async with self._hold() as held:
+            await held.add(SessionTitled, title=title)
 
-    def suspend(self) -> None:
+    async def suspend(self) -> None:
         """Let nothing run in it until it is resumed."""
-        with self._hold() as held:
+        async with self._hold() as held:
             if held.story.status is not SessionStatus.SUSPENDED:
                 _usable(held.story)
-                held.add(SessionStatusChanged, status=SessionStatus.SUSPENDED)
+                await held.add(SessionStatusChanged, status=SessionStatus.SUSPENDED)
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         """Open a suspended session again. A run that waits in it is resumed with `resume_run`."""
-        with self._hold() as held:
+        async with self._hold() as held:
             if held.story.status is not SessionStatus.SUSPENDED:
                 raise SessionError(
                     f"session '{self.id}' is not suspended: it is {held.story.status.value}.",
                     remedy="A run that waits in it is resumed with session.resume_run(agent, decisions).",
                 )
-            held.add(SessionStatusChanged, status=SessionStatus.OPEN)
+            await held.add(SessionStatusChanged, status=SessionStatus.OPEN)
 
-    def delete(self) -> None:
+    async def delete(self) -> None:
         """Delete it with all its runs. Forks stay. No hooks are called; `close` it first for that."""
-        with self._hold() as held:
+        async with self._hold() as held:
             if held.story.status is not SessionStatus.DELETED:
-                held.add(SessionStatusChanged, status=SessionStatus.DELETED)
+                await held.add(SessionStatusChanged, status=SessionStatus.DELETED)
         try:
-            self._journal.delete(stream_of(self.id))
+            await self._journal.delete(stream_of(self.id))
         except RunInUseError as error:
             raise SessionConflictError(
                 f"session '{self.id}' is deleted, and its records could not be dropped: {error.message}",
                 remedy="Delete it again when that is over.",
             ) from None
 
+    fork_sync = sync_form(fork)
+    rewind_sync = sync_form(rewind)
+    clear_sync = sync_form(clear)
+    rename_sync = sync_form(rename)
+    suspend_sync = sync_form(suspend)
+    resume_sync = sync_form(resume)
+    delete_sync = sync_form(delete)
+
     # --- inside -----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _hold(self) -> Iterator[HeldSession]:
+    @asynccontextmanager
+    async def _hold(self) -> AsyncIterator[HeldSession]:
         """Keep others off, and remember what was changed meanwhile. Raises when it has changed since it was read."""
         try:
-            with _claim_session(self._journal, self.id) as claim:
+            async with _claim_session(self._journal, self.id) as claim:
                 # Its records are not read again: they grow with every run.
-                if _end_of(self._journal, self.id) != self._end:
-                    raise _conflict_error(self._story, _read_records(self._journal, self.id))
-                held = HeldSession(self._journal, claim, self._story, self._clock)
+                if await _end_of(self._journal, self.id) != self._end:
+                    raise _conflict_error(self._story, await _read_records(self._journal, self.id))
+                known = self._conversation
+                if not isinstance(known, ConversationState) or known.unfinished:
+                    known = None  # it may have become another one since
+                held = HeldSession(self._journal, claim, self._story, self._clock, known)
                 try:
                     yield held
                 finally:
                     if held.story is not self._story:
-                        self._story, self._end = held.story, _end_of(self._journal, self.id)
+                        await self._take(held.story, await _end_of(self._journal, self.id))
         except UnknownSessionError:
             if self._story.status is SessionStatus.DELETED:
                 raise session_error(self._story) from None
             raise
 
-    def _conversation(self, story: SessionStory) -> ConversationState:
-        if story.status is SessionStatus.DELETED:
-            raise session_error(story)
-        return read_conversation(self._journal, story)
+    async def _take(self, story: SessionStory, end: EarlierRun) -> Session:
+        """Know the session as it is now."""
+        self._story, self._end = story, end
+        try:
+            self._conversation = await _read_conversation(self._journal, story)
+        except (
+            HooklineError
+        ) as error:  # whoever asks for the conversation gets it; `clear` needs none
+            self._conversation = error
+        return self
 
-    def _place(self, story: SessionStory, step: int | None) -> StepPlace:
+    def _known(self) -> ConversationState:
+        conversation = self._conversation
+        assert conversation is not None
+        if isinstance(conversation, HooklineError):
+            raise conversation
+        return conversation
+
+    async def _place(self, story: SessionStory, step: int | None) -> StepPlace:
         if step is None:
-            return last_place(self._journal, story)
+            return await last_place(self._journal, story)
         if isinstance(step, bool) or not isinstance(step, int):
             raise UsageError(
                 f"a step is a number, not {step!r}.", remedy="session.show() has them."
             )
-        return place_after(self._journal, story, step)
+        return await place_after(self._journal, story, step)
 
 
 class Sessions:
     """All sessions of a journal: `Sessions(SQLiteJournal(path))`."""
 
     def __init__(self, journal: JournalStore, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        for method in ("claim", "read", "refer", "read_earlier", "sessions", "delete"):
+        for method in ("open", "claim", "read", "refer", "read_earlier", "sessions", "delete"):
             if isinstance(journal, type) or not callable(getattr(journal, method, None)):
                 raise UsageError(
                     f"sessions cannot be kept in {journal!r}.",
@@ -349,20 +376,24 @@ class Sessions:
         self._journal = journal
         self._clock = clock
 
-    def create(self, *, title: str = "", id: str | None = None) -> Session:
+    async def create(self, *, title: str = "", id: str | None = None) -> Session:
         """A new session. Without a title it gets one from its first prompt."""
         session_id = _new_id() if id is None else _check_id(id)
-        return _create(self._journal, session_id, self._clock, title=_check_title(title))
+        return await _create(self._journal, session_id, self._clock, title=_check_title(title))
 
-    def get(self, id: str) -> Session:
+    async def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        story, end = _read_story(self._journal, _check_id(id))
-        return Session(self._journal, story, end, self._clock)
+        story, end = await _read_story(self._journal, _check_id(id))
+        return await Session(self._journal, story, end, self._clock)._take(story, end)
 
-    def list(self, *, limit: int | None = None) -> list[SessionInfo]:
+    async def list(self, *, limit: int | None = None) -> list[SessionInfo]:
         """The sessions, the one that was used last first."""
-        listed = self._journal.sessions(limit=limit)
+        listed = await self._journal.sessions(limit=limit)
         return [info for info in listed if info.status is not SessionStatus.DELETED]
+
+    create_sync = sync_form(create)
+    get_sync = sync_form(get)
+    list_sync = sync_form(list)
 
 
 def _new_id() -> str:
@@ -405,7 +436,7 @@ async def _close(held: HeldSession, agent: Agent, reason: str) -> HookError | No
     """Call the session_end hooks, and close the session whatever they do. Returns the failure of one that failed."""
     _check_agent(held, agent)
     story = held.story
-    conversation = _between_runs(held)
+    conversation = await _between_runs(held)
     if story.status is SessionStatus.CLOSED:
         return None
     failure = None
@@ -413,7 +444,7 @@ async def _close(held: HeldSession, agent: Agent, reason: str) -> HookError | No
         state = replace(
             conversation.state, run_id=stream_of(story.session_id), session_id=story.session_id
         )
-        durable = held.durable(agent.definition.listeners)
+        durable = await held.durable(agent.definition.listeners)
         try:
             run = Run(RunSetup.of(agent.definition, drive), state, durable)
             failure = await end_session(run, reason)
@@ -470,14 +501,17 @@ def _new_title(story: SessionStory, records: Sequence[Record]) -> str:
     return words[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
-def _next(held: HeldSession, agent: Agent, given: TurnOptions) -> RunOptions:
+async def _next(held: HeldSession, agent: Agent, given: TurnOptions) -> RunOptions:
     """What the next run begins with: the state, its place in the session, and its id."""
     _check_agent(held, agent)
-    conversation = _between_runs(held)
+    conversation = await _between_runs(held)
     run_id, opening = given.get("run_id") or _new_run_id(held.story), conversation.opening
     continues, last = None, conversation.last
     if last is not None and last.end is not None:
-        earlier = held.journal.refer(last.run_id, last.end + 1)
+        try:
+            earlier = await held.journal.refer(last.run_id, last.end + 1)
+        except UnknownRunError:
+            raise missing_run_error(held.story, last.run_id) from None
         continues = Continuation(earlier, held.story.position.changes)
     inside = _enter(held, opening, continues, member=run_id, source=opening)
     # Options that there are not stay in: the agent refuses them.
@@ -504,14 +538,16 @@ def _check_agent(held: HeldSession, agent: Agent) -> None:
         )
 
 
-def _between_runs(held: HeldSession) -> ConversationState:
+async def _between_runs(held: HeldSession) -> ConversationState:
     """The conversation. Raises when its last run is not over."""
     story = held.story
-    conversation = read_conversation(held.journal, _usable(story))
+    _usable(story)
+    conversation = held.conversation or await read_conversation(held.journal, story)
     if not conversation.unfinished:
         return conversation
     which = f"run '{conversation.unfinished}' of session '{story.session_id}'"
-    behind = f"leave it behind: session.rewind(to={last_place(held.journal, story).step})."
+    place = await last_place(held.journal, story)
+    behind = f"leave it behind: session.rewind(to={place.step})."
     if conversation.status is RunStatus.PAUSED:
         raise SessionError(
             f"{which} waits for an answer.",
@@ -531,9 +567,16 @@ class HeldSession:
     """A session that nobody else can change meanwhile."""
 
     def __init__(
-        self, journal: JournalStore, claim: Claim, story: SessionStory | None, clock: Clock
+        self,
+        journal: JournalStore,
+        claim: Claim,
+        story: SessionStory | None,
+        clock: Clock,
+        conversation: ConversationState | None = None,
     ) -> None:
         self.journal = journal
+        self.conversation = conversation
+        """As it was when the session was taken, if that is known."""
         self._claim = claim
         self._story = story
         self._clock = clock
@@ -550,11 +593,9 @@ class HeldSession:
         known = 0 if self._story is None else self._story.version
         self._story = fold_session(records[known:], self._story)
 
-    def add(self, kind: type[Record], **fields: Any) -> None:
+    async def add(self, kind: type[Record], **fields: Any) -> None:
         """Add a record, and wait until it is written."""
-        records = self._make((kind, fields))
-        self._claim.write(records).result()
-        self._story = fold_session(records, self._story)
+        await self.save((kind, fields))
 
     async def save(self, *made: tuple[type[Record], dict[str, Any]]) -> None:
         """Add records, together, and wait until they are written."""
@@ -569,23 +610,30 @@ class HeldSession:
             for number, (kind, fields) in enumerate(made)
         ]
 
-    def durable(self, listeners: tuple[Listener, ...]) -> Stored:
+    async def durable(self, listeners: tuple[Listener, ...]) -> Stored:
         """The session's records in the place of a run's, for hooks that are called between runs."""
         # Kept, because it gives the claim back when it is garbage.
-        records = _read_records(self.journal, self.story.session_id)
+        records = await _read_records(self.journal, self.story.session_id)
         self._durable = Stored(self.journal, self._claim, records, listeners)
         return self._durable
 
 
-def _read_story(journal: JournalStore, session_id: str) -> tuple[SessionStory, EarlierRun]:
+async def _read_story(journal: JournalStore, session_id: str) -> tuple[SessionStory, EarlierRun]:
     """A session as it is now, and where its records end."""
-    records = _read_records(journal, session_id)
-    return fold_session(records), journal.refer(stream_of(session_id), len(records))
+    records = await _read_records(journal, session_id)
+    return fold_session(records), await journal.refer(stream_of(session_id), len(records))
 
 
-def _end_of(journal: JournalStore, session_id: str) -> EarlierRun:
+async def _read_conversation(journal: JournalStore, story: SessionStory) -> ConversationState:
+    """The conversation of a session that is not deleted."""
+    if story.status is SessionStatus.DELETED:
+        raise session_error(story)
+    return await read_conversation(journal, story)
+
+
+async def _end_of(journal: JournalStore, session_id: str) -> EarlierRun:
     try:
-        return journal.refer(stream_of(session_id))
+        return await journal.refer(stream_of(session_id))
     except UnknownRunError:
         raise _no_session(session_id) from None
 
@@ -597,33 +645,34 @@ def _no_session(session_id: str) -> UnknownSessionError:
     )
 
 
-def _read_records(journal: JournalStore, session_id: str) -> list[Record]:
+async def _read_records(journal: JournalStore, session_id: str) -> list[Record]:
     try:
-        return journal.read(stream_of(session_id))
+        return await journal.read(stream_of(session_id))
     except UnknownRunError:
         raise _no_session(session_id) from None
 
 
-def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any) -> Session:
+async def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any) -> Session:
     """Create a session. Raises when there is one with that id."""
-    with _claim_session(journal, session_id) as claim:
+    async with _claim_session(journal, session_id) as claim:
         try:
-            _read_records(journal, session_id)
+            await _read_records(journal, session_id)
         except UnknownSessionError:
             held = HeldSession(journal, claim, None, clock)
-            held.add(SessionCreated, session_id=session_id, version=RECORD_VERSION, **fields)
-            return Session(journal, held.story, _end_of(journal, session_id), clock)
+            await held.add(SessionCreated, session_id=session_id, version=RECORD_VERSION, **fields)
+            end = await _end_of(journal, session_id)
+            return await Session(journal, held.story, end, clock)._take(held.story, end)
     raise UsageError(
         f"there is a session '{session_id}' already.",
         remedy="Continue it: sessions.get(id). Or give the new one another id=.",
     )
 
 
-@contextmanager
-def _claim_session(journal: JournalStore, session_id: str) -> Iterator[Claim]:
+@asynccontextmanager
+async def _claim_session(journal: JournalStore, session_id: str) -> AsyncIterator[Claim]:
     """Keep others off a session. Raises when somebody else has it."""
     try:
-        claim = journal.claim(stream_of(session_id))
+        claim = await journal.claim(stream_of(session_id))
     except RunInUseError as error:
         raise SessionConflictError(
             f"session '{session_id}' is being run or changed by someone else now ({error.message}).",
@@ -633,7 +682,9 @@ def _claim_session(journal: JournalStore, session_id: str) -> Iterator[Claim]:
     try:
         yield claim
     finally:
-        claim.give_back()
+        given = claim.give_back()
+        if not given.done():
+            await asyncio.shield(asyncio.wrap_future(given))
 
 
 def _conflict_error(known: SessionStory, records: list[Record]) -> SessionConflictError:

@@ -87,7 +87,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(_lines(self))
 
 
-def view_of(
+async def view_of(
     journal: JournalStore, story: SessionStory, conversation: ConversationState
 ) -> SessionView:
     """A session, with its runs read from the journal."""
@@ -95,7 +95,7 @@ def view_of(
     runs: list[ShownRun] = []
     number = story.at_step if story.position.is_forked else 0
     for run_id in story.members:
-        runs.append(_run(journal, run_id, current.get(run_id), number))
+        runs.append(await _run(journal, run_id, current.get(run_id), number))
         number += sum(step.number is not None for step in runs[-1].steps)
     return SessionView(
         id=story.session_id,
@@ -109,10 +109,12 @@ def view_of(
     )
 
 
-def _run(journal: JournalStore, run_id: str, segment: Segment | None, number: int) -> ShownRun:
+async def _run(
+    journal: JournalStore, run_id: str, segment: Segment | None, number: int
+) -> ShownRun:
     """A run. `number` is how many steps of the conversation there are before it."""
     try:
-        records = journal.read(run_id)
+        records = await journal.read(run_id)
     except UnknownRunError:
         return ShownRun(run_id, None, is_current=False)
     last = records[-1]

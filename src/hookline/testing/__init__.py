@@ -7,12 +7,13 @@ from hookline.testing.clock import FakeClock
 from hookline.testing.hook_suite import check_hook, check_hook_sync
 from hookline.testing.provider_suite import (
     ProviderCase,
-    ProviderReport,
     check_provider,
     provider_cases,
 )
 from hookline.testing.recorder import Blocked, Recorder, Visit, transcript
-from hookline.testing.report import Deviation, Report
+from hookline.testing.report import Deviation, Report, SuiteReport
+from hookline.testing.store_setup import StoreSubject
+from hookline.testing.store_suite import StoreCase, check_store, store_cases
 from hookline.testing.wire import (
     Failure,
     ScriptedProvider,
@@ -30,7 +31,6 @@ __all__ = [
     "FakeClock",
     "HookOptions",
     "ProviderCase",
-    "ProviderReport",
     "Recorder",
     "Report",
     "Scripted",
@@ -38,6 +38,9 @@ __all__ = [
     "ScriptedDriver",
     "ScriptedProvider",
     "ScriptedWire",
+    "StoreCase",
+    "StoreSubject",
+    "SuiteReport",
     "Visit",
     "Wire",
     "WireCall",
@@ -47,7 +50,9 @@ __all__ = [
     "check_hook",
     "check_hook_sync",
     "check_provider",
+    "check_store",
     "provider_cases",
     "say",
+    "store_cases",
     "transcript",
 ]

@@ -17,7 +17,7 @@ from hookline.journal import CallDelta, ErrorRaised, ReasoningDelta, Record, Tex
 from hookline.providers import Feature, Provider
 from hookline.state import Attachment
 from hookline.testing.clock import FakeClock
-from hookline.testing.report import Deviation
+from hookline.testing.report import Deviation, Inapplicable, Mismatch
 from hookline.testing.wire import Wire, WireCall, WireTurn
 
 DRIVERS: dict[str, type[ToolCallingDriver] | type[ReActDriver]] = {
@@ -35,18 +35,6 @@ def look_up(key: str, times: int = 1) -> str:
         times: How often.
     """
     return f"found {key}" * times
-
-
-class Mismatch(AssertionError):
-    """Something was not as it should be."""
-
-    def __init__(self, difference: Deviation) -> None:
-        self.difference = difference
-        super().__init__(str(difference))
-
-
-class Inapplicable(Exception):
-    """A case that this provider need not pass, because it declares that it cannot."""
 
 
 class RunView(msgspec.Struct, frozen=True):

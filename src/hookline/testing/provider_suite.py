@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -34,8 +35,8 @@ from hookline.state import (
     ToolSpec,
     UserMessage,
 )
-from hookline.testing.provider_setup import DRIVERS, CaseSetup, Inapplicable, Mismatch
-from hookline.testing.report import Deviation
+from hookline.testing.provider_setup import DRIVERS, CaseSetup
+from hookline.testing.report import Deviation, Inapplicable, Mismatch, SuiteReport, run_cases
 from hookline.testing.secrets import Scrubber
 from hookline.testing.wire import ERRORS, Failure, Wire, WireCall
 
@@ -535,36 +536,6 @@ class ProviderCase(msgspec.Struct, frozen=True):
         return f"{self.name} ({self.driver}, {'stream' if self.streamed else 'run'})"
 
 
-class ProviderReport(msgspec.Struct, frozen=True):
-    """The result of a conformance check: `assert report.ok, report`."""
-
-    passed: tuple[str, ...]
-    skipped: dict[str, str]
-    """The cases that do not apply to this provider, and why."""
-    failed: dict[str, str]
-    """The cases it does not pass, and what was wrong."""
-
-    @property
-    def ok(self) -> bool:
-        """Every case that applies was passed."""
-        return bool(self.passed) and not self.failed
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __str__(self) -> str:
-        lines = [
-            f"{'conforms' if self.ok else 'does not conform'}: {len(self.passed)} passed, "
-            f"{len(self.failed)} failed, {len(self.skipped)} do not apply"
-        ]
-        for case, problem in self.failed.items():
-            lines += [f"  failed   {case}", *(f"    {line}" for line in problem.splitlines())]
-        for why in dict.fromkeys(self.skipped.values()):
-            cases = [case for case, reason in self.skipped.items() if reason == why]
-            lines += [f"  {why}:", *(f"    {case}" for case in cases)]
-        return "\n".join(lines)
-
-
 def provider_cases() -> tuple[ProviderCase, ...]:
     """Every case: for `pytest.mark.parametrize("case", provider_cases(), ids=str)`."""
     return tuple(
@@ -577,26 +548,16 @@ def provider_cases() -> tuple[ProviderCase, ...]:
 
 async def check_provider(
     make_wire: Callable[[], Wire], *, only: Collection[str] = ()
-) -> ProviderReport:
+) -> SuiteReport:
     """Put a provider through every case, each with a wire of its own. `only` names the cases to check."""
     for name in only:
         if name not in CASES:
             raise UsageError(
                 f"there is no case '{name}'.", remedy=f"There are: {', '.join(CASES)}."
             )
-    passed: list[str] = []
-    skipped: dict[str, str] = {}
-    failed: dict[str, str] = {}
-    for case in provider_cases():
-        if only and case.name not in only:
-            continue
-        try:
-            reason = await case.check(make_wire())
-        except Exception as error:
-            failed[str(case)] = str(error) or type(error).__name__
-        else:
-            if reason:
-                skipped[str(case)] = reason
-            else:
-                passed.append(str(case))
-    return ProviderReport(tuple(passed), skipped, failed)
+    wanted = [case for case in provider_cases() if not only or case.name in only]
+
+    async def check(case: ProviderCase) -> str:
+        return await case.check(make_wire())
+
+    return await run_cases({str(case): partial(check, case) for case in wanted})

@@ -1,9 +1,9 @@
-"""What a conformance check found, in words a hook's author can act on."""
+"""What a conformance check found, in words that an author can act on."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -73,3 +73,66 @@ class Report(msgspec.Struct, frozen=True):
             yield from (f"  {line}" for line in str(first).splitlines())
             if others:
                 yield f"    also: {', '.join(other.what for other in others)}"
+
+
+# --- suites of cases ------------------------------------------------------------------------------
+
+
+class Mismatch(AssertionError):
+    """Something was not as it should be."""
+
+    def __init__(self, difference: Deviation) -> None:
+        self.difference = difference
+        super().__init__(str(difference))
+
+
+class Inapplicable(Exception):
+    """A case that need not be passed, and why."""
+
+
+class SuiteReport(msgspec.Struct, frozen=True):
+    """The result of a conformance check: `assert report.ok, report`."""
+
+    passed: tuple[str, ...]
+    skipped: dict[str, str]
+    """The cases that do not apply, and why."""
+    failed: dict[str, str]
+    """The cases that were not passed, and what was wrong."""
+
+    @property
+    def ok(self) -> bool:
+        """Every case that applies was passed."""
+        return bool(self.passed) and not self.failed
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'conforms' if self.ok else 'does not conform'}: {len(self.passed)} passed, "
+            f"{len(self.failed)} failed, {len(self.skipped)} do not apply"
+        ]
+        for case, problem in self.failed.items():
+            lines += [f"  failed   {case}", *(f"    {line}" for line in problem.splitlines())]
+        for why in dict.fromkeys(self.skipped.values()):
+            cases = [case for case, reason in self.skipped.items() if reason == why]
+            lines += [f"  {why}:", *(f"    {case}" for case in cases)]
+        return "\n".join(lines)
+
+
+async def run_cases(cases: Mapping[str, Callable[[], Awaitable[str]]]) -> SuiteReport:
+    """Check cases, by name. Each gives the reason why it does not apply, or nothing, or raises."""
+    passed: list[str] = []
+    skipped: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for name, check in cases.items():
+        try:
+            reason = await check()
+        except Exception as error:
+            failed[name] = str(error) or type(error).__name__
+        else:
+            if reason:
+                skipped[name] = reason
+            else:
+                passed.append(name)
+    return SuiteReport(tuple(passed), skipped, failed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -83,16 +84,17 @@ async def test_a_call_runs_as_it_was_written_and_is_kept_without_its_secrets(
     shell, path = Shell(), tmp_path / "runs.db"
     events: list[str] = []
     streamed: list[str] = []
-    with SQLiteJournal(path) as journal:
+    async with SQLiteJournal(path) as journal:
         agent = builder(shell, call("bash", command=COMMAND)).with_journal(journal)
         stream = agent.on_event(lambda each: events.append(str(each))).build().stream("Go.")
         async for record in stream:
             streamed.append(str(record))
         result = stream.result
-        records = list(journal.read(result.state.run_id))
+        records = list(await journal.read(result.state.run_id))
         with (tmp_path / "runs.jsonl").open("wb") as lines:
             journal.export_lines(None, lines)
-    main(["show", result.state.run_id, "--full", "--bare", "--journal", str(path)])
+    shows = ["show", result.state.run_id, "--full", "--bare", "--journal", str(path)]
+    await asyncio.to_thread(main, shows)
     shown = capsys.readouterr().out
     assert shell.ran == [COMMAND]
     assert result.steps[0].calls[0].args["command"] == SHOWN
@@ -290,7 +292,7 @@ async def test_wrong_arguments_are_explained_without_secrets() -> None:
 async def test_a_paused_call_runs_in_the_same_process(tmp_path: Path) -> None:
     """Also with an agent that was built again."""
     shell = Shell()
-    with SQLiteJournal(tmp_path / "runs.db") as journal:
+    async with SQLiteJournal(tmp_path / "runs.db") as journal:
         agent = builder(shell, call("bash", command=COMMAND)).with_journal(journal)
         paused = await agent.on_before_tool_use(ask, name="asker").build().run("Go.", run_id="r1")
         assert secrets_in(paused.pending) == []
@@ -303,7 +305,7 @@ async def test_a_paused_call_runs_in_the_same_process(tmp_path: Path) -> None:
 async def test_a_paused_call_does_not_run_after_a_restart(tmp_path: Path, restarted: Any) -> None:
     """The value is gone with the process: a yes does not help, and the model reads why. Other calls run."""
     shell = Shell()
-    with SQLiteJournal(tmp_path / "runs.db") as journal:
+    async with SQLiteJournal(tmp_path / "runs.db") as journal:
         both = calls(call("bash", command=COMMAND), call("bash", command="./other"))
         agent = builder(shell, both).with_journal(journal)
         paused = await agent.on_before_tool_use(ask, name="asker").build().run("Go.", run_id="r1")
@@ -338,7 +340,7 @@ async def test_replay_does_not_need_the_values(tmp_path: Path, restarted: Any) -
     import hookline
 
     shell = Shell()
-    with SQLiteJournal(tmp_path / "runs.db") as journal:
+    async with SQLiteJournal(tmp_path / "runs.db") as journal:
         agent = builder(shell, call("bash", command=COMMAND)).with_journal(journal).build()
         await agent.run("Go.", run_id="r1")
         restarted()
@@ -508,7 +510,7 @@ async def test_an_edit_with_a_secret_does_not_run_after_a_restart(
 ) -> None:
     """The run paused for another call: what somebody wrote into this one is gone with the process."""
     shell = Shell()
-    with SQLiteJournal(tmp_path / "runs.db") as journal:
+    async with SQLiteJournal(tmp_path / "runs.db") as journal:
         both = calls(call("bash", command="./run"), call("bash", command="./other"))
 
         def made(*turns: Any) -> Any:

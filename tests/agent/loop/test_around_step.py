@@ -98,7 +98,7 @@ async def test_it_may_change_the_state_before_and_after() -> None:
     result = await agent.around_step(noting).build().run("go", run_id="r")
     assert dict(result.state.metadata) == NOTES
     assert str(driver.requests[0]) == "user: go\nuser: be brief"
-    folded = fold(journal.read("r")).state
+    folded = fold(await journal.read("r")).state
     assert folded.messages == result.state.messages
     assert folded.metadata == result.state.metadata
 
@@ -213,7 +213,7 @@ async def test_a_pause_ends_it_and_a_resume_begins_it_again() -> None:
     result = await agent().resume("r", answer)
     assert (result.status, result.text) == (RunStatus.COMPLETED, "2")
     assert seen == ["before", "before", "after", "before", "after"]
-    folded = fold(journal.read("r")).state
+    folded = fold(await journal.read("r")).state
     assert (folded.messages, folded.metadata) == (result.state.messages, result.state.metadata)
 
 
@@ -286,7 +286,7 @@ async def test_the_record_of_a_step_has_what_was_changed_behind_it() -> None:
     journal = MemoryJournal()
     agent = builder(call("add", a=1), say("2")).around_step(noting).with_journal(journal)
     await agent.build().run("go", run_id="r")
-    records = journal.read("r")
+    records = await journal.read("r")
     end = next(at for at, record in enumerate(records) if isinstance(record, StepFinished))
     assert dict(fold(records[: end + 1]).state.metadata) == {
         "before 1": True,
@@ -332,7 +332,7 @@ async def test_what_it_changed_after_a_step_is_written_before_the_next() -> None
     kept: list[Any] = []
 
     async def count(ctx: Any, call_next: Any) -> Any:
-        kept.append(fold(journal.read("r")).settled.metadata.get("made") if kept else None)
+        kept.append(fold(await journal.read("r")).settled.metadata.get("made") if kept else None)
         made = await call_next(ctx)
         return made.with_metadata("made", made.step_number)
 
@@ -371,7 +371,7 @@ async def test_a_repeated_step_is_replayed() -> None:
     agent = builder(RuntimeError("down"), say("ok")).around_step(again).with_journal(journal)
     result = await agent.build().run("go", run_id="r")
     assert (result.text, result.state.metadata["again"]) == ("ok", True)
-    assert fold(journal.read("r")).state.metadata == result.state.metadata
+    assert fold(await journal.read("r")).state.metadata == result.state.metadata
     replayed = await replay(journal, "r", builder().build())
     assert replayed.identical, replayed
 
@@ -414,7 +414,7 @@ async def test_a_run_that_it_ends_is_replayed(hook: Any, action: ErrorAction) ->
         ), at  # fmt: skip
         replayed = await replay(tape, "r", agent(Tape()))
         assert replayed.identical, (at, replayed)
-        report = await backtest(tape.read("r"), agent(Tape()))
+        report = await backtest(tape.records("r"), agent(Tape()))
         assert report.ok, (at, str(report))
 
 
@@ -463,6 +463,6 @@ async def test_a_step_that_waited_can_be_made_again() -> None:
     answer = {each.id: Decision.deny() for each in paused.pending}
     result = await agent(say("ok")).resume("r", answer)
     assert (result.status, result.text) == (RunStatus.COMPLETED, "ok")
-    assert fold(journal.read("r")).state.metadata == result.state.metadata == {"again": True}
+    assert fold(await journal.read("r")).state.metadata == result.state.metadata == {"again": True}
     replayed = await replay(journal, "r", agent())
     assert replayed.identical, replayed

@@ -70,9 +70,9 @@ def test_a_journal_in_the_work_directory_is_out_of_reach(tmp_path: Path) -> None
         (said,) = run(builder, call("bash", command="sh spoil.sh"))
         assert "Read-only file system" in said
         assert "runs.db-journal" not in {path.name for path in place.iterdir()}
-        (kept,) = journal.runs()
+        (kept,) = journal.runs_sync()
         assert kept.status == "completed"
-        assert str(journal.check()).endswith("no damage")
+        assert str(journal.check_sync()).endswith("no damage")
 
 
 @pytest.mark.parametrize("name", ["runs.db", "sub/runs.db", ".hookline.db", "a/.hookline/runs.db"])
@@ -98,7 +98,7 @@ def test_on_the_host_a_contained_command_that_can_reach_the_journal_asks(tmp_pat
         builder = builder.with_journal(journal).with_approver("deny")
         result = builder.with_capability(Bash(tmp_path, place="host")).build().run_sync("x")
         assert result.steps[0].results[0].status.value == "denied"
-        assert len(journal.runs()) == 1
+        assert len(journal.runs_sync()) == 1
 
 
 @pytest.mark.parametrize("name", ["outside/link/runs.db", "outside/file.db", "work/link/runs.db"])

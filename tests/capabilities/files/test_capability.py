@@ -267,7 +267,7 @@ def test_what_was_read_is_known_after_a_resume(root: Path, tmp_path: Path, chang
     agent, journal = paused_before_writing(root, tmp_path / "journal.db")
     paused = agent.build().run_sync("Go.", run_id="r")
     assert paused.status == "paused"
-    journal.close()
+    journal.close_sync()
     if changed:
         (root / "notes.txt").write_text("somebody else\n")
     again, journal = paused_before_writing(root, tmp_path / "journal.db")
@@ -280,7 +280,7 @@ def test_what_was_read_is_known_after_a_resume(root: Path, tmp_path: Path, chang
     assert made.status.value == ("error" if changed else "ok")  # type: ignore[attr-defined]
     assert ("has changed since it was read" in made.text) == changed  # type: ignore[attr-defined]
     assert (root / "notes.txt").read_text() == ("somebody else\n" if changed else "new\n")
-    journal.close()
+    journal.close_sync()
 
 
 def test_what_was_read_is_known_in_the_next_run_of_a_conversation(root: Path) -> None:

@@ -211,7 +211,7 @@ async def test_a_run_with_subagents_can_be_replayed(tmp_path: Path) -> None:
     agent = made.with_capability(subagents).with_journal(journal).build()
     await agent.run("go", run_id="r")
     again = await replay(journal, "r", agent, children=subagents.built_for(agent))
-    journal.close()
+    await journal.close()
     assert again.identical, again
     assert again.unknown == ()
 

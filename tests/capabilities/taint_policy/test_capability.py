@@ -278,7 +278,7 @@ def test_it_holds_after_a_resume_from_disk(tmp_path: Path) -> None:
     again = builder(*turns[2:], call("pay", to=f"{IBAN} please")).with_journal(journal)
     pending = again.build().resume_sync("one").pending
     assert [each.reason[:30] for each in pending] == [f"to has '{IBAN}"[:30]]
-    journal.close()
+    journal.close_sync()
 
 
 async def test_it_is_the_same_however_an_agent_is_driven() -> None:

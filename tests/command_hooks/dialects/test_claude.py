@@ -340,22 +340,22 @@ def test_nothing_else_gets_through(text: str, piece: str) -> None:
 # --- sessions -------------------------------------------------------------------------------------------
 
 
-def talking(stage: Any, hooks: Any, turns: int = 1) -> tuple[Any, Any]:
+async def talking(stage: Any, hooks: Any, turns: int = 1) -> tuple[Any, Any]:
     """A session that is kept, and the agent that runs in it."""
     store = PlainStore()
     driver = ScriptedDriver([say("done")] * turns)
     agent = AgentBuilder().with_driver(driver).with_capability(hooks).with_journal(store).build()
-    return Sessions(store).create(), agent
+    return await Sessions(store).create(), agent
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 async def test_a_hook_names_the_session(stage: Any, event: str) -> None:
     """It is its title from then on, and hooks get it when the session continues."""
     named = {"hookSpecificOutput": {"hookEventName": event, "sessionTitle": " the\nrent "}}
-    session, agent = talking(stage, recording_hooks(stage, **{event: named}), 2)
+    session, agent = await talking(stage, recording_hooks(stage, **{event: named}), 2)
     await session.run(agent, "Pay it.")
     assert session.title == "the rent"
-    session.rename("mine")
+    await session.rename("mine")
     await session.close(agent)
     await session.run(agent, "Again.")
     first, second = sent(stage, "SessionStart")
@@ -365,7 +365,7 @@ async def test_a_hook_names_the_session(stage: Any, event: str) -> None:
 
 async def test_without_a_hook_it_is_called_after_its_first_prompt(stage: Any) -> None:
     """And stays so."""
-    session, agent = talking(stage, recording_hooks(stage), 2)
+    session, agent = await talking(stage, recording_hooks(stage), 2)
     await session.run(agent, "Pay it.")
     await session.run(agent, "Again.")
     assert session.title == "Pay it."
@@ -379,7 +379,7 @@ async def test_hooks_get_the_reason_why_a_session_ends(
     stage: Any, given: Any, expected: str
 ) -> None:
     """In the words that they know."""
-    session, agent = talking(stage, recording_hooks(stage))
+    session, agent = await talking(stage, recording_hooks(stage))
     await session.run(agent, "Pay it.")
     await session.close(agent, **given)
     (ended,) = sent(stage, "SessionEnd")

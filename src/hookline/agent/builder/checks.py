@@ -85,7 +85,7 @@ def check_expiry(seconds: object) -> None:
 
 def check_journal(journal: object, on_in_doubt: object) -> None:
     """A store of journals, and what to do about a call of which nobody knows what it did."""
-    for method in ("claim", "read", "runs", "post", "inbox"):
+    for method in ("open", "claim", "read", "runs", "post", "inbox"):
         if isinstance(journal, type) or not callable(getattr(journal, method, None)):
             raise BuildError(
                 f"{journal!r} is not a journal.",

@@ -292,6 +292,8 @@ async def finish_calls(run: Run) -> None:
             continue
         if plan is not None:
             await _look_at(run, plan, current)
+        if current.children:
+            await _end_children(run, current)
         record_result(run, current)
         if plan is not None and current is not run.step.calls[-1]:
             run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
@@ -314,6 +316,8 @@ async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
             _settle_as(run, plan, current, decided[0])
         elif ran and plan.decides:
             _withhold(run, current)
+        if current.children:
+            await _end_children(run, current)
         record_result(run, current)
         raise
 
@@ -485,12 +489,16 @@ def _intend(run: Run, current: CallInProgress) -> None:
     )
 
 
+async def _end_children(run: Run, current: CallInProgress) -> None:
+    """End the children of a call that is settled without them, before that is recorded."""
+    if current.stage is _SETTLED and not current.seen:
+        await abandon_children(run, current)
+
+
 def record_result(run: Run, current: CallInProgress) -> None:
     """Record what came of a call, once it is settled and the hooks have seen it."""
     if current.stage is _SETTLED and not current.seen:
         current.seen = True
-        if current.children:
-            abandon_children(run, current)
         assert current.result is not None
         append = run.append
         append(
@@ -537,6 +545,8 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
             if place is not None:
                 place.release()
         if at_once and current.exception is None:
+            if current.children:
+                await _end_children(run, current)
             record_result(run, current)
             run.durable.flush_soon()
 

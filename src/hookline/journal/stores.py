@@ -1,0 +1,264 @@
+"""The stores that ship: SQLite in a file, shared by many runs and many processes, or in memory.
+
+What waits for a file is done in a thread of the store, and what may take long in a thread of its own. Memory never
+waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import IO, TypeVar, get_args
+
+from hookline._aio import WorkerThread
+from hookline.errors import UsageError
+from hookline.journal.chain import CheckReport
+from hookline.journal.connection import Synchronous, closed_error, forked_error
+from hookline.journal.inbox import InboxMessage
+from hookline.journal.record import EarlierRun, Record
+from hookline.journal.run_info import RunInfo, SessionInfo
+from hookline.journal.sqlite import Journal, JournalFile, JournalInMemory
+from hookline.journal.store import JournalStore
+from hookline.journal.writer import RunClaim
+from hookline.state import RunStatus
+
+T = TypeVar("T")
+
+
+class LocalStore(JournalStore):
+    """What both stores can do: they ask a journal, each in its own thread or in another."""
+
+    @abstractmethod
+    def _open(self) -> Journal:
+        """The journal, opened if it is not open."""
+
+    @abstractmethod
+    async def _ask(self, work: Callable[[Journal], T], *, is_long: bool = False) -> T:
+        """Do something with the journal, where it disturbs nobody."""
+
+    async def open(self) -> None:
+        """Open it, which is done with the first use anyway."""
+        await self._ask(lambda _: None)
+
+    async def claim(self, run_id: str) -> RunClaim:
+        """Take a run, new or known, for this process. Raises RunInUseError when somebody has it."""
+        return await self._ask(lambda journal: journal.claim(run_id))
+
+    async def read(self, run_id: str) -> list[Record]:
+        """The records of a run, checked. Raises JournalError when they are torn or edited."""
+        return await self._ask(lambda journal: journal.read(run_id))
+
+    async def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        """The records that a later run continues, checked. Raises JournalError when they are not what they were."""
+        return await self._ask(lambda journal: journal.read_earlier(earlier))
+
+    async def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+        """What a later run names to continue a run: all of it, or its first records."""
+        return await self._ask(lambda journal: journal.refer(run_id, records))
+
+    async def runs(
+        self,
+        *,
+        session_id: str | None = None,
+        status: RunStatus | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        """The recorded runs, newest first."""
+        return await self._ask(
+            lambda journal: journal.runs(session_id=session_id, status=status, limit=limit)
+        )
+
+    async def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was written last first."""
+        return await self._ask(lambda journal: journal.sessions(limit=limit))
+
+    async def inbox(self, *run_ids: str) -> list[InboxMessage]:
+        """The messages for these runs, in order."""
+        return await self._ask(lambda journal: journal.inbox(*run_ids))
+
+    async def post(self, message: InboxMessage) -> None:
+        """Keep a message for a run, until the run is deleted. A second one that says the same adds nothing."""
+        await self._ask(lambda journal: journal.post(message), is_long=True)
+
+    async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+        """Delete a run and its children, or a session and its runs, whatever their status. Returns their ids.
+
+        Raises JournalError when later runs continue one of them; `with_later` deletes these too. Raises RunInUseError
+        when one of them is being driven.
+        """
+        return await self._ask(
+            lambda journal: journal.delete(run_id, with_later=with_later), is_long=True
+        )
+
+    async def prune(
+        self,
+        *,
+        older_than: timedelta | float | None = None,
+        keep: int | None = None,
+        unfinished: bool = False,
+    ) -> list[str]:
+        """Delete runs last written `older_than` ago (seconds, or a timedelta) that are not among the `keep` newest.
+
+        Children are deleted with their parents, and runs of a session that is kept here with the session. Running and
+        paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven, and
+        runs that a kept run continues, are always kept. Returns the ids of the deleted runs.
+        """
+        return await self._ask(
+            lambda journal: journal.prune(older_than=older_than, keep=keep, unfinished=unfinished),
+            is_long=True,
+        )
+
+    async def check(self) -> CheckReport:
+        """Check everything: the file, every chain, every record, and whether the list of runs agrees with them."""
+        return await self._ask(lambda journal: journal.check(), is_long=True)
+
+    async def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile."""
+        await self._ask(lambda journal: journal.backup(path), is_long=True)
+
+    # --- JSON Lines: not in the interface, and in the thread of the caller ------------------------------
+
+    def export_lines(self, run_id: str | None, file: IO[bytes]) -> int:
+        """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs.
+
+        The earlier runs whose conversation it continues are written too.
+        """
+        return self._open().export_lines(run_id, file)
+
+    def import_lines(self, file: Iterable[bytes]) -> list[str]:
+        """Add the runs that `export_lines` wrote, all or none. Returns their ids.
+
+        Damage, and runs that are here already, are refused.
+        """
+        return self._open().import_lines(file)
+
+
+def _give_back(taking: asyncio.Future[RunClaim]) -> None:
+    """Nobody waits for this claim any more."""
+    if not taking.cancelled() and taking.exception() is None:
+        taking.result().give_back()
+
+
+class SQLiteJournal(LocalStore):
+    """A file of journals. Any number of processes may have it open; each run is driven by one of them at a time.
+
+    With `synchronous="NORMAL"` what is written survives the death of the process; after a power cut the last
+    moments may be missing, and nothing is torn. With `"FULL"` it is on the disk before it counts as written.
+
+    A file whose end is lost can only be read, unless `accept_loss=True`: then it continues with what is left, and says
+    so in its list.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Synchronous = "NORMAL",
+        accept_loss: bool = False,
+    ) -> None:
+        if synchronous not in get_args(Synchronous):
+            raise UsageError(
+                f"synchronous cannot be {synchronous!r}.", remedy='Give "NORMAL" or "FULL".'
+            )
+        if not isinstance(path, str | bytes | os.PathLike):
+            raise UsageError(
+                f"{path!r} is not a path.", remedy='For example: SQLiteJournal("runs.db").'
+            )
+        path = os.fsdecode(path)
+        if path in ("", ":memory:"):
+            raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")
+        self.given = os.path.abspath(path)
+        """The path as it was given. Symbolic links in it may lead elsewhere at the next start."""
+        self.path = os.path.realpath(path)
+        self._synchronous: Synchronous = synchronous
+        self._accepts_loss = accept_loss
+        self._file: JournalFile | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._thread: WorkerThread | None = None
+        self._pid = os.getpid()
+
+    def __str__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"SQLiteJournal({self.path!r})"
+
+    def _open(self) -> JournalFile:
+        if os.getpid() != self._pid:
+            raise forked_error(self.path)
+        with self._lock:
+            if self._is_closed:
+                raise closed_error()
+            if self._file is None:
+                self._file = JournalFile(
+                    self.path, synchronous=self._synchronous, accept_loss=self._accepts_loss
+                )
+            return self._file
+
+    async def claim(self, run_id: str) -> RunClaim:
+        """Take a run, new or known, for this process. Raises RunInUseError when somebody has it."""
+        taking = asyncio.ensure_future(super().claim(run_id))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(_give_back)
+            await asyncio.wait([taking])  # whoever wants it next can have it
+            raise
+
+    async def _ask(self, work: Callable[[Journal], T], *, is_long: bool = False) -> T:
+        if os.getpid() != self._pid:  # where its thread is not
+            raise forked_error(self.path)
+        return await self._in_thread(lambda: work(self._open()), is_long=is_long)
+
+    async def _in_thread(self, work: Callable[[], T], *, is_long: bool) -> T:
+        try:
+            thread = None if is_long else self._thread
+            if thread is None:
+                thread = WorkerThread("hookline-journal-reader")
+                weakref.finalize(thread if is_long else self, thread.close)
+        except RuntimeError:  # no thread can be started: the process is exiting, or has too many
+            return work()
+        if not is_long:
+            self._thread = thread
+        return await thread.call(work)
+
+    async def close(self) -> None:
+        """Write what is queued, give back what is claimed, and close the file."""
+        if os.getpid() == self._pid:  # otherwise it is the parent's
+            await self._in_thread(self._shut, is_long=True)
+
+    def _shut(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            file = self._file
+        if file is not None:
+            file.close()
+
+    def vacuum(self) -> int:
+        """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
+        return self._open().vacuum()
+
+
+class MemoryJournal(LocalStore):
+    """Many runs in memory, for tests and for runs that need not last. They are kept and checked as on disk."""
+
+    def __init__(self) -> None:
+        self._journal = JournalInMemory()
+
+    def __str__(self) -> str:
+        return str(self._journal)
+
+    def _open(self) -> Journal:
+        return self._journal
+
+    async def _ask(self, work: Callable[[Journal], T], *, is_long: bool = False) -> T:  # noqa: ARG002 - it never waits
+        return work(self._journal)
+
+    async def close(self) -> None:
+        """Do nothing: there is no file."""
