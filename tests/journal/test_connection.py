@@ -177,6 +177,17 @@ def test_an_edited_file(data: st.DataObject, sound: Path) -> None:
         check_report(copy)
 
 
+def test_an_edited_table_is_damage(sound: Path, tmp_path: Path) -> None:
+    """One letter in the text of a table, and its rows have no number any more."""
+    copy = tmp_path / "edited.db"
+    before, after = (b"runs (\n    id INTEGER%sPRIMARY KEY" % each for each in (b" ", b"A"))
+    content = sound.read_bytes()
+    assert before in content
+    copy.write_bytes(content.replace(before, after))
+    assert look(copy) == ([], False)
+    check_report(copy)
+
+
 def test_damage_in_the_file_is_reported_by_run(sound: Path, tmp_path: Path) -> None:
     """A page of zeros: the runs on it are named, the others can be read."""
     copy = tmp_path / "journal.db"

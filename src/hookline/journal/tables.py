@@ -234,6 +234,11 @@ class Tables:
         if not rows:
             return None
         (number, head, *fields) = rows[0]
+        if not isinstance(number, int):  # so says a file whose tables were edited
+            raise JournalError(
+                f"the journal '{self._path}' is damaged: run '{run_id}' has no number.",
+                remedy=DAMAGE_REMEDY,
+            )
         (info,) = self._to_infos([fields])
         return RunEnd(number, info.records, _bytes(head), info.steps), info
 
