@@ -1,0 +1,127 @@
+"""The stores that ship, as far as they wait: where they are opened, and in which thread they work."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hookline import AgentBuilder, SQLiteJournal
+from hookline.errors import JournalError, RunInUseError
+from hookline.journal import MemoryJournal, Record
+from hookline.journal.sqlite import JournalFile
+from hookline.testing import ScriptedDriver, say
+
+Story = Callable[..., list[Record]]
+
+
+def readers() -> list[threading.Thread]:
+    """The threads in which journals are read."""
+    return [each for each in threading.enumerate() if each.name == "hookline-journal-reader"]
+
+
+def test_a_journal_is_opened_by_its_first_use(path: Path) -> None:
+    """Whatever that is."""
+    journal = SQLiteJournal(path)
+    assert not path.exists()
+    assert journal.runs_sync() == []
+    assert path.exists()
+    journal.close_sync()
+
+
+async def test_what_is_wrong_with_a_file_is_said_wherever_it_is_opened(tmp_path: Path) -> None:
+    """By `open`, by a run, and again by the next."""
+    journal = SQLiteJournal(tmp_path / "nowhere" / "journal.db")
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("a")] * 3)).with_journal(journal).build()
+    for _ in range(2):
+        with pytest.raises(JournalError, match="there is no directory"):
+            await journal.open()
+        with pytest.raises(JournalError, match="there is no directory"):
+            await agent.run("go")
+        with pytest.raises(JournalError, match="there is no directory"):
+            async for _ in agent.stream("go"):
+                pass
+    (tmp_path / "nowhere").mkdir()
+    assert (await agent.run("go")).text == "a"
+    await journal.close()
+
+
+async def test_the_event_loop_goes_on_while_a_file_is_read(
+    sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And while it is examined, others can read it."""
+    claim = await sqlite.claim("r")
+    await asyncio.wrap_future(claim.write(story()))
+    go_on, read = threading.Event(), JournalFile.check
+
+    def check(journal: JournalFile) -> object:
+        assert go_on.wait(60)
+        return read(journal)
+
+    monkeypatch.setattr(JournalFile, "check", check)
+    checking = asyncio.ensure_future(sqlite.check())
+    for _ in range(3):
+        assert await sqlite.read("r") == story()
+    assert not checking.done()
+    go_on.set()
+    assert (await checking).ok
+
+
+async def test_memory_never_waits(story: Story) -> None:
+    """A coroutine of it ends at once."""
+    journal = MemoryJournal()
+    with pytest.raises(StopIteration) as claimed:
+        journal.claim("r").send(None)
+    claimed.value.value.write(story()).result()
+    with pytest.raises(StopIteration) as read:
+        journal.read("r").send(None)
+    assert read.value.value == story()
+
+
+def test_a_forgotten_journal_has_no_thread(path: Path) -> None:
+    """It ends with the journal."""
+    before = len(readers())
+    journal = SQLiteJournal(path)
+    assert journal.runs_sync() == []
+    assert len(readers()) == before + 1
+    del journal
+    deadline = time.monotonic() + 20
+    while len(readers()) > before:
+        gc.collect()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+async def test_a_claim_that_is_cancelled_twice_is_given_back(
+    sqlite: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever does not even wait for that has not taken the run either."""
+    go_on, claim = threading.Event(), JournalFile.claim
+
+    def slowly(journal: JournalFile, run_id: str) -> object:
+        assert go_on.wait(60)
+        return claim(journal, run_id)
+
+    await sqlite.open()
+    monkeypatch.setattr(JournalFile, "claim", slowly)
+    waiting = asyncio.ensure_future(sqlite.claim("r"))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            (await sqlite.claim("r")).give_back()
+            return
+        except RunInUseError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
