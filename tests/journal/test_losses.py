@@ -40,7 +40,7 @@ for name in ("a", "b", "c"):
     for start in range(0, len(records), 4):
         claim.write(records[start : start + 4]).result()
 if len(sys.argv) > 3:
-    journal.post(InboxCancel(run_id="c", by="anna"))
+    journal.post_sync(InboxCancel(run_id="c", by="anna"))
 print("written", flush=True)
 time.sleep(60)
 """

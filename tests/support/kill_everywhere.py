@@ -23,7 +23,7 @@ from hookline import AgentBuilder, ErrorPolicy, HookOutcome, Sessions, ToolConte
 from hookline.capabilities import Subagent, Subagents
 from hookline.errors import RateLimitError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import SQLiteJournal, StepFinished, fold
+from hookline.journal import SQLiteJournal, StepFinished, story_of
 from hookline.state import ResultStatus, RunStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -213,7 +213,7 @@ def counting(point: str) -> Callable[[Any], Any]:
 
 async def drive_run(life: Life, agent: Any) -> None:
     """Begin the run or continue it, and say yes to what it asks."""
-    if any(info.run_id == RUN for info in life.journal.runs()):
+    if any(info.run_id == RUN for info in await life.journal.runs()):
         result = await agent.resume(RUN)
     else:
         result = await agent.run("go", run_id=RUN)
@@ -243,8 +243,8 @@ def in_session(life: Life) -> AgentBuilder:
 async def drive_session(life: Life, agent: Any) -> None:
     """Do what is left to do."""
     sessions = Sessions(life.journal)
-    known = [info for info in life.journal.sessions() if info.id == RUN]
-    session = sessions.get(RUN) if known else sessions.create(id=RUN)
+    known = [info for info in await life.journal.sessions() if info.id == RUN]
+    session = await sessions.get(RUN) if known else await sessions.create(id=RUN)
     if session.unfinished:
         await session.resume_run(agent)
     for prompt in PROMPTS:
@@ -290,7 +290,11 @@ class Watched:
 def watch(life: Life) -> None:
     """Count the commits of a journal."""
     claim = life.journal.claim
-    life.journal.claim = lambda run_id: Watched(claim(run_id), life)  # type: ignore[method-assign,return-value]
+
+    async def watched(run_id: str) -> Any:
+        return Watched(await claim(run_id), life)
+
+    life.journal.claim = watched  # type: ignore[method-assign]
 
 
 async def live(life: Life, scenario: Scenario) -> None:
@@ -299,7 +303,7 @@ async def live(life: Life, scenario: Scenario) -> None:
     builder = scenario.build(life).with_journal(life.journal)
     builder.on_event(lambda record: life.at("record"))
     await scenario.drive(life, builder.build())
-    life.journal.close()
+    await life.journal.close()
 
 
 def fork(folder: Path, name: str, kind: str, number: int) -> int:
@@ -324,11 +328,11 @@ def faults(folder: Path, name: str, deaths: int) -> Iterator[str]:
             yield f"'{line}' happened {times} times"
     doubts = 0
     with SQLiteJournal(folder / "runs.db") as journal:
-        if not (report := journal.check()).ok or report.notes:
+        if not (report := journal.check_sync()).ok or report.notes:
             yield str(report)
-        for info in journal.runs():
-            records = journal.read(info.run_id)
-            check_transcript(fold(records, journal).state.messages)
+        for info in journal.runs_sync():
+            records = journal.read_sync(info.run_id)
+            check_transcript(asyncio.run(story_of(records, journal)).state.messages)
             steps = [each.step for each in records if isinstance(each, StepFinished)]
             if [step.index for step in steps] != list(range(len(steps))):
                 yield f"steps of {info.run_id} are settled as {[step.index for step in steps]}"
@@ -351,7 +355,7 @@ def faults(folder: Path, name: str, deaths: int) -> Iterator[str]:
 
 
 def _miscounted(journal: SQLiteJournal) -> Iterator[str]:
-    counts = fold(journal.read(RUN), journal).state.metadata
+    counts = asyncio.run(story_of(journal.read_sync(RUN), journal)).state.metadata
     expected = dict.fromkeys(("before_tool_use", "after_tool_use"), 3)
     expected |= dict.fromkeys(("prompt_submit", "stop", "output"), 1)
     for point in (
@@ -374,13 +378,13 @@ async def _replayed(folder: Path, name: str) -> list[str]:
     life = Life(scratch, "", 0)
     agent = SCENARIOS[name].build(life).build()
     wrong = []
-    with SQLiteJournal(folder / "runs.db") as journal:
-        for info in journal.runs():
+    async with SQLiteJournal(folder / "runs.db") as journal:
+        for info in await journal.runs():
             if info.parent_run_id is None:
                 replayed = await replay(journal, info.run_id, agent)
                 if not replayed.identical:
                     wrong.append(f"the replay of {info.run_id} differs: {replayed}")
-    life.journal.close()
+    await life.journal.close()
     return wrong
 
 
