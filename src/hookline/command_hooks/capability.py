@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -104,6 +105,8 @@ class CommandHooks:
         """What is wrong with the files, in sentences."""
         self.held_back: tuple[Handler, ...] = ()
         """Hooks of the repository that are off because they are not trusted, or have changed since."""
+        self.trust_warnings: tuple[str, ...] = ()
+        """Those warnings that are about hooks which are off or gone."""
         self.cap_of_others: int | None = None
         """How often hooks without a cap of their own may object to the end of a run. Set where the agent's cap, which
         counts all objections, is lifted."""
@@ -152,6 +155,8 @@ class CommandHooks:
         (`{"haiku": "anthropic:NAME"}`). `trust` is a trust store; True trusts the project now, False never.
         """
         where = Path(project).expanduser().resolve()
+        read = None if dialects is None else tuple(dialects)
+        agents, skills = list(agents), list(skills)
         own = Path(home).expanduser() if home is not None else home_directory()
         given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
         given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
@@ -164,11 +169,11 @@ class CommandHooks:
             settings=tuple(Path(each).expanduser() for each in settings),
             pages=tuple(pages),
         )
-        handlers = [pinned(each, where) for each in find_hooks(search, dialects)]
-        held, warning = untrusted(handlers, where, trust)
-        if held:
-            handlers = [each for each in handlers if each not in held]
-            warnings.append(warning)
+        handlers = [pinned(each, where) for each in find_hooks(search, read)]
+        places = (*agents, *skills, *given)
+        off = untrusted(handlers, where, trust, places, reads_files=read is None or bool(read))
+        handlers = [each for each in handlers if each not in off.held]
+        warnings += off.warnings
         made = cls(
             [*handlers, *hooks],
             project=where,
@@ -179,7 +184,7 @@ class CommandHooks:
         )
         made.runner.models = HookModels(models)
         warnings += made.runner.models.complaints(made.handlers)
-        made.warnings, made.held_back = tuple(warnings), tuple(held)
+        made.warnings, made.held_back, made.trust_warnings = tuple(warnings), off.held, off.warnings
         made._pages = tuple(pages)
         return made
 
@@ -349,11 +354,26 @@ class CommandHooks:
         full = os.path.realpath(Path(self.runner.cwd) / path)
         named = (name for each in all_dialects().values() for name in each.protected_folders)
         folders = (os.path.realpath(self.project / name) for name in named)
-        if full in self._protected or any(full.startswith(f"{each}{os.sep}") for each in folders):
+        is_theirs = full in self._protected or self._is_other_name(full)
+        if is_theirs or any(full.startswith(f"{each}{os.sep}") for each in folders):
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
             )
         return None
+
+    def _is_other_name(self, path: str) -> bool:
+        """Whether a path is another name (a hard link) of a protected file."""
+        try:
+            asked = os.stat(path)
+        except OSError:
+            return False
+        if asked.st_nlink < 2:
+            return False
+        for each in self._protected:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(asked, os.stat(each)):
+                    return True
+        return False
 
     async def _end(self, ctx: ExecutionHookContext) -> None:
         is_paused = ctx.status is RunStatus.PAUSED

@@ -16,6 +16,7 @@ from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
+from hookline.command_hooks import CommandHooks
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.definition import Plans
 from hookline.drivers import ScriptedDriver
@@ -41,6 +42,8 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     played: int = 0
     """How many turns of a script were used before the run was interrupted or paused."""
     folder: Path = msgspec.field(default_factory=Path.cwd)
+    commands: CommandHooks | None = None
+    """The hooks that are programs, if the command has found them already, and has reported what is not trusted."""
     found: dict[str, Any] = {}
     """Receives capabilities that the command needs later."""
     driver: Any = None
@@ -192,7 +195,10 @@ async def _configure(
     builder.with_error_policy(_error_policy(configuration))
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
-    commands = command_hooks(settings, additions.folder, additions.warn)
+    commands = additions.commands or command_hooks(settings, additions.folder)
+    for warning in commands.warnings if commands is not None else ():
+        if not additions.commands or warning not in additions.commands.trust_warnings:
+            additions.warn(warning)
     for capability in capabilities_of(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)
     for text in skipped:
