@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from hookline.command_hooks.batch import AsyncHooks, HandlerBatch, HandlerMatcher
-from hookline.command_hooks.checks import check_hooks
+from hookline.command_hooks.checks import check_hooks, check_matcher
 from hookline.command_hooks.dialect import (
     all_dialects,
     default_directory,
@@ -51,6 +51,8 @@ from hookline.lifecycle import (
 )
 from hookline.state import EMPTY, RunStatus
 
+_OWN = "hookline"
+"""Our own dialect: its hooks are in our configuration files, or in a program."""
 _PRIORITY = -100
 """After the agent's own hooks."""
 _FIRST = 10_000
@@ -258,6 +260,12 @@ class CommandHooks:
         for warning in self.warnings:
             yield Note(warning, is_problem=True)
         yield from check_hooks(self.handlers, definition.toolbox, self.project)
+
+    def never_asked(self, definition: Definition) -> Iterator[Note]:
+        """The hooks of other agents' files whose matchers are about no tool of the agent."""
+        for handler in self.handlers:
+            if handler.source.dialect != _OWN:
+                yield from check_matcher(handler, definition.toolbox)
 
     def knows(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a page were read: they run, or its subagent or skill cannot start."""
