@@ -377,6 +377,30 @@ def test_trust_says_which_programs_it_does_not_cover(place: Any, tmp_path: Path)
     assert f"not covered: guard.sh: {program} is a program outside of this directory" in shown
 
 
+def test_a_script_of_the_users_own_hook_is_noticed_too(place: Any) -> None:
+    """It needs no trust, and still does not run if it has changed since the command was started."""
+    script = place.home / "guard.sh"
+    script.write_text("exit 0\n")
+    os.link(script, place.project / "other.txt")
+    own = place.home / ".claude/settings.json"
+    own.parent.mkdir()
+    entry = {"matcher": "Write", "hooks": [{"type": "command", "command": f"sh {script}"}]}
+    own.write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    assert "Blocked" not in write(place).stderr
+    assert written(place)
+    (place.project / "a.txt").unlink()
+    turns = [
+        {"call": "bash", "args": {"command": "echo '# x' >> other.txt"}},
+        {"call": "write", "args": {"path": "a.txt", "content": "x"}},
+        {"say": "Done."},
+    ]
+    flags = ("--allow", "bash", "--allow", "write", "--place", "host")
+    done = place.run("run", "--model", place.script(*turns), *flags, "x")
+    assert "has changed since the command was started" in done.stderr
+    assert not written(place)
+    assert "Blocked" not in write(place).stderr
+
+
 @pytest.mark.parametrize("name", ["guard.sh", ".claude/hooks/guard.sh"])
 def test_a_script_changed_under_another_name_is_noticed_before_it_runs(
     place: Any, name: str

@@ -16,7 +16,7 @@ from hookline.cli.assembly.agent import open_agent
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.exits import Exit
-from hookline.cli.guards import Guards, can_ask, require_guards
+from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import journal_path, new_run_id, open_journal
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, InvocationRecorder, inherit_flags
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         if session is not None and session.runs:
             quiet = arguments.quiet
             flags, settings = inherit_flags(session.id, session.state, flags, settings, quiet=quiet)
-        guards = require_guards(arguments, settings, flags, can_ask=can_ask(arguments))
+        guards = require_guards(arguments, settings, flags)
         invocation = Invocation.current(flags, guards.settings, guards.missing)
         session = session or Sessions(journal).create(id=f"chat-{new_run_id()}")
         return asyncio.run(_chat(arguments, guards, journal, session, invocation))

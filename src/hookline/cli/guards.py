@@ -36,19 +36,16 @@ class Guards(msgspec.Struct, frozen=True):
         if settings.target:
             return cls(settings, None)
         commands = command_hooks(settings, Path.cwd())
-        missing = [_describe(each) for each in settings.held if settings.missing_guards]
+        missing = list(map(_describe, settings.held)) if settings.missing_guards else []
         if settings.trust_status is TrustStatus.CHANGED:
             from hookline.cli.trust import ProjectTrust
 
             changes = ProjectTrust(settings.project, trust_file(os.environ)).changes
             missing += [f"{name}: not as it was trusted" for name in changes]
-        if commands is not None and commands.trust_warnings:
-            missing += [
-                f"{each.source.label}: {each.event}: {each.command or each.runs}"
-                for each in commands.held_back
-            ]
-            if not commands.held_back:
-                missing += commands.trust_warnings
+        if commands is not None:
+            off = commands.untrusted
+            hooks = [f"{each.source.label}: {each.event}: {each.runs}" for each in off.held]
+            missing += [*hooks, *off.warnings[bool(hooks) :]]  # the first one is about these
         return cls(settings, commands, tuple(map(printable, missing)))
 
 
@@ -61,15 +58,13 @@ def _describe(held: HeldSetting) -> str:
     return f"{held.where}: {held.setting}, {words} at {hook['on']}"
 
 
-def require_guards(
-    arguments: argparse.Namespace, settings: Settings, flags: Layer, *, can_ask: bool
-) -> Guards:
+def require_guards(arguments: argparse.Namespace, settings: Settings, flags: Layer) -> Guards:
     """The guards of an agent that is about to be driven. If some are missing, a person decides, or nothing is run."""
     guards = Guards.of(settings)
     if not guards.missing:
         return guards
     if not arguments.without_untrusted:
-        if not can_ask:
+        if not can_ask(arguments):
             raise _refusal(guards)
         if _ask(guards) == "trust":
             again = load_verified(flags, agent=settings.agent, bare=settings.is_bare)
@@ -92,9 +87,9 @@ def _refusal(guards: Guards) -> TrustError:
 
 
 def _why(guards: Guards) -> str:
-    commands, status = guards.commands, guards.settings.trust_status
-    words = " ".join(commands.trust_warnings) if commands is not None else ""
-    has_changed = status is TrustStatus.CHANGED or "since" in words or "are gone" in words
+    has_changed = guards.settings.trust_status is TrustStatus.CHANGED or (
+        guards.commands is not None and guards.commands.untrusted.has_changed
+    )
     return "is not as you trusted it" if has_changed else "is not trusted"
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
-from hookline.cli.guards import Guards, can_ask, require_guards
+from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import new_run_id, open_journal, open_run
 from hookline.cli.recorded_runs import (
     Invocation,
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         guards = Guards(settings, None)
         if ended or not story.is_over:  # else its answer is only shown
             given = invocation.flags_with(flags)
-            guards = require_guards(arguments, settings, given, can_ask=can_ask(arguments))
+            guards = require_guards(arguments, settings, given)
         invocation = msgspec.structs.replace(invocation, without=guards.missing)
         return asyncio.run(_resume(arguments, guards, journal, run_id, invocation, ended))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
-from hookline.cli.guards import Guards, can_ask, require_guards
+from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import find_run, journal_path, new_run_id, open_journal
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, conversation_of, inherit_flags
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
             state = conversation_of(journal, run_id, after=arguments.at)
         is_quiet = arguments.quiet or arguments.json
         flags, settings = inherit_flags(run_id, state, flags, settings, quiet=is_quiet)
-    guards = require_guards(arguments, settings, flags, can_ask=can_ask(arguments))
+    guards = require_guards(arguments, settings, flags)
     return asyncio.run(_run_from(arguments, prompt, guards, flags, state))
 
 

@@ -34,6 +34,7 @@ from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.trust_store import (
     TrustStore,
+    Untrusted,
     kept_from_starting,
     pinned,
     untrusted,
@@ -105,10 +106,8 @@ class CommandHooks:
         self.handlers = tuple(pinned(each, self.project) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the files, in sentences."""
-        self.held_back: tuple[Handler, ...] = ()
-        """Hooks of the repository that are off because they are not trusted, or have changed since."""
-        self.trust_warnings: tuple[str, ...] = ()
-        """Those warnings that are about hooks which are off or gone."""
+        self.untrusted = Untrusted()
+        """Hooks of the repository that are off because they are not trusted, have changed since, or are gone."""
         self.cap_of_others: int | None = None
         """How often hooks without a cap of their own may object to the end of a run. Set where the agent's cap, which
         counts all objections, is lifted."""
@@ -186,7 +185,7 @@ class CommandHooks:
         )
         made.runner.models = HookModels(models)
         warnings += made.runner.models.complaints(made.handlers)
-        made.warnings, made.held_back, made.trust_warnings = tuple(warnings), off.held, off.warnings
+        made.warnings, made.untrusted = tuple(warnings), off
         made._pages = tuple(pages)
         return made
 
@@ -209,6 +208,11 @@ class CommandHooks:
         made = cls(found, project=where, transcripts=transcripts, on_failure=on_failure, name=name)
         made.warnings = (*warnings, *made.runner.models.complaints(made.handlers))
         return made
+
+    @property
+    def held_back(self) -> tuple[Handler, ...]:
+        """Hooks of the repository that are off because they are not trusted, or have changed since."""
+        return self.untrusted.held
 
     # --- a capability -------------------------------------------------------------------------------
 
@@ -266,6 +270,13 @@ class CommandHooks:
         for handler in self.handlers:
             if handler.source.dialect != _OWN:
                 yield from check_matcher(handler, definition.toolbox)
+
+    def pin_scripts(self) -> None:
+        """Run no script that has changed since now, whoever wrote its hook: the agent may have changed it.
+
+        A program that makes an agent once and changes scripts later does not want this.
+        """
+        self.handlers = tuple(pinned(each, self.project, anybodys=True) for each in self.handlers)
 
     def knows(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a page were read: they run, or its subagent or skill cannot start."""

@@ -189,9 +189,9 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
 _NO_HOOKS = fingerprint((), Path())
 
 
-def pinned(handler: Handler, project: Path) -> Handler:
-    """A repository's hook with the hashes of its scripts, which are checked before each run."""
-    if handler.pins or not handler.source.level.is_repository:
+def pinned(handler: Handler, project: Path, *, anybodys: bool = False) -> Handler:
+    """A repository's hook, or anybody's, with the hashes of its scripts, which are checked before each run."""
+    if handler.pins or not (anybodys or handler.source.level.is_repository):
         return handler
     return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
 
@@ -214,6 +214,8 @@ class Untrusted(msgspec.Struct, frozen=True):
     held: tuple[Handler, ...] = ()
     """Hooks that are not trusted, or have changed since."""
     warnings: tuple[str, ...] = ()
+    has_changed: bool = False
+    """Some were trusted, and are others or gone now."""
 
 
 def untrusted(
@@ -257,13 +259,12 @@ def untrusted(
         f"If that is intended: hookline trust {project}"
         for each in gone
     ]
+    were_trusted = store is not None and any(
+        each.source.label in known if each.is_apart else store.was_trusted(project) for each in held
+    )
     if held:
-        were_trusted = store is not None and any(
-            each.source.label in known if each.is_apart else store.was_trusted(project)
-            for each in held
-        )
         warnings.insert(0, _off(held, project, were_trusted=were_trusted))
-    return Untrusted(tuple(held), tuple(warnings))
+    return Untrusted(tuple(held), tuple(warnings), were_trusted or bool(gone))
 
 
 def _off(held: Sequence[Handler], project: Path, *, were_trusted: bool) -> str:

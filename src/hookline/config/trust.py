@@ -28,6 +28,8 @@ _MAX_TEXT = 64 << 10
 """Bytes of a file whose text is kept. The file is read at every start."""
 _MAX_TEXTS = 1 << 20
 """Bytes of all texts of a directory."""
+_DECODED: dict[tuple[str | int, ...], Any] = {}
+"""The trust file as it was last read. A command asks it several times, and its texts make it large."""
 _PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "HOOKLINE_PROJECT_DIR")
 _PROJECT_DIR = re.compile(rf"\$\{{?(?:{'|'.join(_PROJECT_VARIABLES)})\}}?")
 _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
@@ -172,7 +174,11 @@ class TrustFile:
                     remedy=f"Look at it, then: chmod 600 {shlex.quote(str(self.path))}.",
                 )
             try:
-                found = json.load(file)
+                version = (str(self.path), facts.st_ino, facts.st_mtime_ns, facts.st_size)
+                found = _DECODED.get(version)
+                if found is None:
+                    _DECODED.clear()
+                    found = _DECODED[version] = json.load(file)
                 if found["version"] != _VERSION:
                     raise ValueError(found["version"])
                 return {

@@ -205,7 +205,7 @@ async def _configure(
     skipped: list[str] = []
     commands = additions.commands or command_hooks(settings, additions.folder)
     for warning in commands.warnings if commands is not None else ():
-        if not additions.commands or warning not in additions.commands.trust_warnings:
+        if not additions.commands or warning not in additions.commands.untrusted.warnings:
             additions.warn(warning)
     for capability in capabilities_of(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)

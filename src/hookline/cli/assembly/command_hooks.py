@@ -44,6 +44,7 @@ def command_hooks(settings: Settings, folder: Path) -> CommandHooks | None:
     )
     if not (found.handlers or found.warnings or pages):
         return None
+    found.pin_scripts()
     found.runner.mode = settings.configuration.approvals.mode
     return found
 
