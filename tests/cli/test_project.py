@@ -17,7 +17,7 @@ from hookline.cli.parser import COMMANDS
 _BARE = ("--without", "bash")
 
 
-def tested(place: Any, name: str) -> str:
+def output_of_test(place: Any, name: str) -> str:
     """What the generated test prints."""
     done = subprocess.run(
         [sys.executable, name],
@@ -33,7 +33,7 @@ def tested(place: Any, name: str) -> str:
 def test_init_makes_a_project_that_works(place: Any) -> None:
     """Its test passes, its hook holds without another word, its agent runs; and it is made once."""
     assert place.run("init").returncode == 0
-    assert tested(place, "test_hooks.py") == "ok\n"
+    assert output_of_test(place, "test_hooks.py") == "ok\n"
     assert place.run("trust", "--show").returncode == 0
     model = place.script({"call": "read", "args": {"path": "notes.txt"}}, {"say": "Notes."})
     done = place.run("run", "agent:build", "What is in notes.txt?", "--model", model)
@@ -68,7 +68,7 @@ def test_a_file_that_is_there_is_left_alone_and_not_trusted(place: Any) -> None:
     trusted = place.run("trust", "--show")
     assert trusted.returncode == 0
     assert trusted.stdout.split("\n")[:2] == ["  hookline.toml", "  hookline_hooks_2.py"]
-    assert tested(place, "test_hookline_hooks.py") == "ok\n"
+    assert output_of_test(place, "test_hookline_hooks.py") == "ok\n"
     assert place.run("hooks", "test", "bash", "rm x").returncode == Exit.BLOCKED
     model = place.script({"say": "Hi."})
     built = place.run("run", "hookline_agent:build", "x", "--model", model)

@@ -98,13 +98,12 @@ def _ask(guards: Guards) -> str:
     from hookline.cli.trust import ProjectTrust
 
     project = guards.settings.project
-    now = ProjectTrust(project, trust_file(os.environ))
     _print(f"hookline: {project} {_why(guards)}. Not in force:", guards.missing)
+    now = ProjectTrust(project, trust_file(os.environ))  # reads every file, which may take a while
+    _print("What would be trusted:", list(now.contents()))
     differences = list(now.differences())
     if differences:
         _print("What has changed:", differences)
-    else:
-        _print("What would be trusted:", list(now.contents()))
     print(
         "Type `trust` to approve all of this, or `without` to run without it. Anything else quits.\n"
         "[quit] ",
