@@ -150,11 +150,13 @@ def test_so_is_a_file_of_copilot_that_names_no_event(place: Any) -> None:
 
 
 def test_a_group_of_names_is_no_permission_rule(place: Any) -> None:
-    """An expression with a group in it may be right."""
+    """An expression with a group in it is read as one; of these tools the agent has none."""
     group = {"matcher": "Task(Create|List)", "hooks": [{"type": "command", "command": "true"}]}
     place.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [group]}}))
     place.run("trust")
-    assert place.run("hooks", "lint").returncode == 0
+    said = place.run("hooks", "lint").stdout
+    assert "is never asked: 'Task(Create|List)' means no tool" in said
+    assert "permission rule" not in said
 
 
 def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:

@@ -86,26 +86,6 @@ def test_a_run_that_is_not_kept_may_continue_one_of_a_journal(place: Any) -> Non
     assert place.run("runs", "--journal", ".hookline/j.db").stdout.count("completed") == 1
 
 
-@pytest.mark.parametrize("flags", [("--deny", "bsah(ls)"), ("--set", "approvals.ask=['bsah']")])
-def test_a_rule_about_no_tool_is_reported(flags: tuple[str, ...], place: Any) -> None:
-    """The guard has no effect, so it is reported with --quiet too."""
-    model = place.script({"say": "Hi."})
-    done = place.run("run", "-q", "--model", model, *flags, "x")
-    assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
-    assert f"{flags[0]}: there is no tool 'bsah' here for" in done.stderr
-    assert "Did you mean 'bash'?" in done.stderr
-
-
-def test_a_rule_of_a_file_is_reported_where_it_is_clear_what_it_means(place: Any) -> None:
-    """A file may be for several agents, and name tools that this one does not have."""
-    path = place.write("hookline.toml", '[approvals]\ndeny = ["bsah(ls)", "deploy"]\n')
-    done = place.run("run", "-q", "--model", place.script({"say": "Hi."}), "x")
-    assert done.returncode == 0
-    assert done.stderr == (
-        f"hookline: {path}:2: there is no tool 'bsah' here for 'bsah(ls)'. Did you mean 'bash'?\n"
-    )
-
-
 @pytest.mark.parametrize("action", ["test", "explain"])
 @pytest.mark.parametrize(
     ("words", "expected"),

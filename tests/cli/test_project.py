@@ -17,18 +17,23 @@ from hookline.cli.parser import COMMANDS
 _BARE = ("--without", "bash")
 
 
-def test_init_makes_a_project_that_works(place: Any) -> None:
-    """Its test passes, its hook holds without another word, its agent runs; and it is made once."""
-    assert place.run("init").returncode == 0
-    tested = subprocess.run(
-        [sys.executable, "test_hooks.py"],
+def output_of_test(place: Any, name: str) -> str:
+    """What the generated test prints."""
+    done = subprocess.run(
+        [sys.executable, name],
         cwd=place.project,
         env={**os.environ, **place.env},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert tested.stdout == "ok\n", tested.stderr
+    return done.stdout or done.stderr
+
+
+def test_init_makes_a_project_that_works(place: Any) -> None:
+    """Its test passes, its hook holds without another word, its agent runs; and it is made once."""
+    assert place.run("init").returncode == 0
+    assert output_of_test(place, "test_hooks.py") == "ok\n"
     assert place.run("trust", "--show").returncode == 0
     model = place.script({"call": "read", "args": {"path": "notes.txt"}}, {"say": "Notes."})
     done = place.run("run", "agent:build", "What is in notes.txt?", "--model", model)
@@ -38,12 +43,68 @@ def test_init_makes_a_project_that_works(place: Any) -> None:
     assert "has a hookline.toml already" in again.stderr
 
 
-def test_init_trusts_nothing_that_it_did_not_write(place: Any) -> None:
-    """Where somebody's module is in the way, nothing is written and nothing trusted."""
-    place.write("hooks.py", "evil = 1")
-    assert place.run("init").returncode == Exit.USAGE
-    assert not (place.project / "hookline.toml").exists()
+def test_a_file_that_is_there_is_left_alone_and_not_trusted(place: Any) -> None:
+    """Ours gets another name, and the project works all the same."""
+    theirs = {
+        "hooks.py": "raise SystemExit('evil')\n",
+        "src/hookline_hooks/__init__.py": "raise SystemExit('evil')\n",
+        "agent.py": "raise SystemExit('evil')\n",
+        "test_hooks.py": "evil\n",
+        "notes.txt": "mine\n",
+    }
+    for name, text in theirs.items():
+        place.write(name, text)
+    done = place.run("init")
+    assert done.returncode == 0, done.stderr
+    assert {name: (place.project / name).read_text() for name in theirs} == theirs
+    written = [line.rpartition("/")[2] for line in done.stdout.splitlines()]
+    assert written == [
+        "hookline.toml",
+        "hookline_hooks_2.py",
+        "hookline_agent.py",
+        "test_hookline_hooks.py",
+        "hookline_notes.txt",
+    ]
+    trusted = place.run("trust", "--show")
+    assert trusted.returncode == 0
+    assert trusted.stdout.split("\n")[:2] == ["  hookline.toml", "  hookline_hooks_2.py"]
+    assert output_of_test(place, "test_hookline_hooks.py") == "ok\n"
+    assert place.run("hooks", "test", "bash", "rm x").returncode == Exit.BLOCKED
+    model = place.script({"say": "Hi."})
+    built = place.run("run", "hookline_agent:build", "x", "--model", model)
+    assert (built.returncode, built.stdout) == (0, "Hi.\n"), built.stderr
+
+
+def test_init_does_not_trust_what_its_hook_would_load_besides(place: Any) -> None:
+    """A package here that is called like ours: the directory stays untrusted, and that is said."""
+    place.write("hookline/__init__.py", "raise SystemExit('evil')\n")
+    done = place.run("init")
+    assert done.returncode == 0
+    assert "is not trusted: the hook also loads hookline/__init__.py" in done.stderr
     assert place.run("trust", "--list").stdout == ""
+
+
+def test_init_leaves_a_configured_directory_alone(place: Any) -> None:
+    """Whichever file it is in."""
+    place.write("pyproject.toml", "[tool.hookline.limits]\nsteps = 3\n")
+    done = place.run("init")
+    assert (done.returncode, "has a pyproject.toml already" in done.stderr) == (Exit.USAGE, True)
+    assert not (place.project / "hooks.py").exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("--place", "host")])
+def test_the_rules_of_init_hold_for_every_tool(place: Any, flags: tuple[str, ...]) -> None:
+    """An environment file gets one verdict whichever tool would see it; so does rm."""
+    place.run("init")
+    place.write(".env", "KEY=1\n")
+    argv = json.dumps({"argv": ["cat", ".env"]})
+    for tool, given in (("read", ".env"), ("bash", "cat .env"), ("exec", argv)):
+        done = place.run("hooks", "test", *flags, tool, given)
+        assert done.returncode == Exit.WAITING, (tool, done.stdout)
+    removing = json.dumps({"argv": ["/bin/rm", "notes.txt"]})
+    for tool, given in (("bash", "rm notes.txt"), ("bash", "/bin/rm -f a"), ("exec", removing)):
+        done = place.run("hooks", "test", *flags, tool, given)
+        assert (done.returncode, "block      no_rm" in done.stdout) == (Exit.BLOCKED, True)
 
 
 def test_hostile_configuration_does_nothing_before_trust(place: Any) -> None:

@@ -207,6 +207,7 @@ async def test_a_command_sees_that_it_is_asked_in_a_replay(
         point=HookPoint.BEFORE_TOOL_USE,
         state=AgentState(run_id="r"),
         tool_call=ToolCall("1", "bash", {"command": "ls"}),
+        has_run=True,
         run=SimpleNamespace(is_replay=is_replay),
     )
     reply = await hooks.runner.ask(hooks.handlers[0], ctx, RunFacts(str(stage.root), "/", "s"))

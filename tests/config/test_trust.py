@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -281,15 +280,20 @@ def test_shell_rules_that_forbid_are_in_force(project: Path, environ: dict[str, 
     }
 
 
-def test_links_do_not_lead_trust_astray(
+def test_a_script_outside_of_the_project_is_trusted_with_it(
     project: Path, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """A named file outside of the project is not hashed as if it were inside."""
+    """By its whole path; no program, no data and no large file."""
     (tmp_path / "outside.sh").write_text("x")
-    (project / "hookline.toml").write_text('[[hooks]]\non = "stop"\ncommand = "../outside.sh"\n')
+    (tmp_path / "program").write_bytes(b"\x7fELF")
+    (tmp_path / "data").write_text("x")
+    with (tmp_path / "large.sh").open("wb") as file:
+        file.truncate(1 << 42)  # nothing of it is on the disk
+    names = ("outside.sh", "program", "data", "large.sh")
+    hooks = "".join(f'[[hooks]]\non = "stop"\ncommand = "../{name}"\n' for name in names)
+    (project / "hookline.toml").write_text(hooks)
     layers = [read_layer(path) for path in project_files(project)]
-    assert list(fingerprints(project, layers)) == ["hookline.toml"]
-    assert os.path.exists(tmp_path / "outside.sh")
+    assert list(fingerprints(project, layers)) == ["hookline.toml", str(tmp_path / "outside.sh")]
 
 
 def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from hookline.cli.assembly.agent import open_agent
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.exits import Exit
+from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, InvocationRecorder, inherit_flags
 from hookline.cli.terminal import is_terminal, page_width, printable
-from hookline.config import Settings, data_folder
+from hookline.config import data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
 from hookline.inspection import explain
 from hookline.journal import JournalStore, MemoryJournal
@@ -48,12 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load_verified(flags, bare=arguments.bare)
     store = MemoryJournal() if arguments.no_save else journal_at(journal_path(settings))
     with store as journal:
-        session = _open_session(journal, arguments)
-        if session.runs:
+        session = _find_session(journal, arguments)
+        if session is not None and session.runs:
             quiet = arguments.quiet
             flags, settings = inherit_flags(session.id, session.state, flags, settings, quiet=quiet)
-        invocation = Invocation.current(flags, settings)
-        return asyncio.run(_chat(arguments, settings, journal, session, invocation))
+        guards = require_guards(arguments, settings, flags)
+        invocation = Invocation.current(flags, guards.settings, guards.missing)
+        session = session or Sessions(journal).create_sync(id=f"chat-{new_run_id()}")
+        return asyncio.run(_chat(arguments, guards, journal, session, invocation))
 
 
 def _check_words(arguments: argparse.Namespace) -> None:
@@ -71,7 +74,8 @@ def _check_words(arguments: argparse.Namespace) -> None:
         )
 
 
-def _open_session(journal: JournalStore, arguments: argparse.Namespace) -> Session:
+def _find_session(journal: JournalStore, arguments: argparse.Namespace) -> Session | None:
+    """The conversation that is continued; None for a new one."""
     sessions = Sessions(journal)
     if arguments.session:
         try:
@@ -86,19 +90,19 @@ def _open_session(journal: JournalStore, arguments: argparse.Namespace) -> Sessi
             remedy = "Begin one: hookline chat."
             raise UnknownSessionError("there is no conversation here yet.", remedy=remedy)
         return sessions.get_sync(listed[0].id)
-    return sessions.create_sync(id=f"chat-{new_run_id()}")
+    return None
 
 
 async def _chat(
     arguments: argparse.Namespace,
-    settings: Settings,
+    guards: Guards,
     journal: JournalStore,
     session: Session,
     invocation: Any,
 ) -> int:
-    console, found = Console(arguments, settings), dict[str, Any]()
+    console, found = Console(arguments, guards), dict[str, Any]()
     additions = console.additions(journal, InvocationRecorder(invocation), found=found)
-    async with open_agent(settings, additions) as agent:
+    async with open_agent(guards.settings, additions) as agent:
         conversation = Conversation(agent, session, console, found)
         if sys.stdin.isatty() and not arguments.quiet:
             console.screen.say(f"session {session.id}; /help lists the commands, Ctrl-D ends it")

@@ -8,7 +8,6 @@ import contextlib
 import gc
 import logging
 import shlex
-import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -18,12 +17,13 @@ from hookline.agent import Agent, RunResult
 from hookline.agent.inbox import watch
 from hookline.cli.assembly.agent import AgentAdditions
 from hookline.cli.exits import REFUSED, Exit, exit_of
+from hookline.cli.guards import Guards, can_ask
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.json_output import print_json
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, format_call
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import is_terminal, printable
+from hookline.cli.terminal import printable
 from hookline.config import LimitSettings, Settings
 from hookline.errors import JournalError, UsageError
 from hookline.journal import (
@@ -75,13 +75,15 @@ class Console:
     """Connects a run and the person who started it."""
 
     def __init__(
-        self, arguments: argparse.Namespace, settings: Settings, *, repeat: Sequence[str] = ()
+        self, arguments: argparse.Namespace, guards: Guards, *, repeat: Sequence[str] = ()
     ) -> None:
         """Show a run as the flags ask for. The command to reopen it must repeat the `--set` flags in `repeat`."""
+        settings = guards.settings
+        self._guards = guards
         self.is_saved = not getattr(arguments, "no_save", False)
         self._json: bool = getattr(arguments, "json", False)
         self._quiet: bool = arguments.quiet
-        self._may_ask = not getattr(arguments, "no_input", False)
+        self._arguments = arguments
         self._journal: str = arguments.journal or ""
         """The journal that was named for the run. The command that reopens it must name it again."""
         self._repeat = tuple(repeat)
@@ -98,7 +100,7 @@ class Console:
         self._active = 0.0
         """Seconds of the run, without those in which a person was asked."""
         logging.getLogger("hookline").addHandler(_LogHandler(self.screen))
-        if settings.trust_hint:
+        if settings.trust_hint and not guards.missing:  # else all of it is listed already
             self.screen.note(settings.trust_hint)
 
     def additions(
@@ -106,6 +108,7 @@ class Console:
     ) -> AgentAdditions:
         """What the command adds to an agent that is shown here."""
         return AgentAdditions(
+            commands=self._guards.commands,
             journal=journal,
             listeners=(self.listen,),
             terminal=self.screen.send,
@@ -216,9 +219,8 @@ class Console:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody can answer: questions can be shown on a terminal, and keys read from one."""
-        is_there = is_terminal(sys.stdin) and is_terminal(sys.stderr)
-        return self._may_ask and not self._json and is_there
+        """Whether somebody can answer."""
+        return can_ask(self._arguments)
 
     # --- the end ------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_at, journal_path
 from hookline.cli.terminal import Paint, printable
 from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
+from hookline.command_hooks import TrustedHooks
 from hookline.config import NO_FLAGS, TrustStatus, load, project_files, read_layer
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
@@ -160,10 +161,10 @@ def _configuration() -> Iterator[Check]:
     if not settings.files:
         what = "configuration: no file, the defaults are in force"
         yield Check("ok", what, "hookline init makes a project")
-    if settings.held:
+    if settings.held or settings.trust_status is TrustStatus.CHANGED:
         names = ", ".join(dict.fromkeys(held.setting for held in settings.held))
         status = settings.trust_status.value
-        what = f"trust: {settings.project} is {status}; not in force: {names}"
+        what = f"trust: {settings.project} is {status}" + (f"; not in force: {names}" * bool(names))
         yield Check("--", what, f"hookline trust {settings.project}")
     yield from _foreign_hooks(settings.project)
 
@@ -176,8 +177,12 @@ def _foreign_hooks(project: Path) -> Iterator[Check]:
     except ConfigError:  # another check reports it
         pages = {"agents": [], "skills": [], "plugins": []}
     found = describe_foreign_hooks(project, pages)
-    if found and hook_trust_status(project, pages, found) is not TrustStatus.TRUSTED:
-        what = f"trust: {len(found)} hooks of other agents' files in {project} are off"
+    status = hook_trust_status(project, TrustedHooks.find(project, **pages), found)
+    if status not in (TrustStatus.TRUSTED, TrustStatus.NOTHING):
+        number = f"{len(found)} hooks" if found else "the trusted hooks"
+        what = (
+            f"trust: {number} of other agents' files in {project} are {'off' if found else 'gone'}"
+        )
         yield Check("--", what, f"hookline trust --show {project}")
 
 

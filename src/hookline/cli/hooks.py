@@ -45,11 +45,13 @@ from hookline.state import ToolResult
 _EXAMPLE = """'{"path": "a.txt"}'"""
 
 
-def _with_agent(settings: Settings, action: Callable[[Agent], Awaitable[Any]]) -> Any:
+def _with_agent(
+    settings: Settings, action: Callable[[Agent], Awaitable[Any]], *, is_lenient: bool = False
+) -> Any:
     """Run an action with the agent."""
 
     async def run() -> Any:
-        async with open_agent(settings, without_model()) as agent:
+        async with open_agent(settings, without_model(is_lenient=is_lenient)) as agent:
             return await action(agent)
 
     return asyncio.run(run())
@@ -128,7 +130,14 @@ def lint_hooks(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments)
 
     async def lint(agent: Agent) -> list[str]:
-        return list(map(str, agent.lint()))
+        from hookline.cli.assembly.tool_names import wrong_names
+
+        found = list(map(str, agent.lint()))
+        # Rules about tools that are known, and that this agent lacks. The rest is among the findings.
+        for each in wrong_names(settings, agent.definition.toolbox):
+            if not any(f"'{each.name}'" in one for one in found):
+                found.append(f"missing-tool: {each} {each.remedy}".rstrip())
+        return found
 
     # An agent in Python has its own hooks: those of the configuration are not its.
     held = [] if settings.target else settings.held
@@ -137,7 +146,7 @@ def lint_hooks(arguments: argparse.Namespace) -> int:
         for each in held
         if each.setting.startswith("hooks[")
     ]
-    findings += _with_agent(settings, lint)
+    findings += _with_agent(settings, lint, is_lenient=True)
     for finding in findings:
         print(printable(finding))
     if not findings:

@@ -7,9 +7,10 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from string import Template
 
 from hookline.cli.exits import Exit
-from hookline.config import fingerprints, read_layer, trust_file
+from hookline.config import fingerprints, project_files, read_layer, read_texts, trust_file
 from hookline.errors import UsageError
 
 _CONFIG = """\
@@ -18,87 +19,109 @@ _CONFIG = """\
 
 system_prompt = "You help with the files in this directory. Look before you change something."
 
+# Environment files (.env) need no rule: a person is asked before `read` or a command such as `cat .env` sees one, and
+# other commands in the sandbox find it empty.
 [capabilities.files]
-
-[approvals]
-deny = ["read(.env)", "edit(.env)", "write(.env)"]
 
 [[hooks]]
 on = "before_tool_use"
-run = "hooks:no_deleting"
-match = "bash"
+run = "$hooks:no_rm"
+match = "bash|exec"
 tier = "policy"
 """
 _HOOKS = '''\
 """Hooks of this project."""
 
 from hookline import HookOutcome, ToolHookContext
+from hookline.permissions import Rule
+
+RM = Rule.parse("bash(rm *)")  # in a rule, `bash` means the tools bash and exec
 
 
-def no_deleting(ctx: ToolHookContext) -> HookOutcome | None:
-    """Nothing is deleted by an agent here."""
-    words = str(ctx.tool_call.args.get("command", "")).split()
-    if "rm" in words:
-        return HookOutcome.block("nothing is deleted here: move it to old/ instead")
+def no_rm(ctx: ToolHookContext) -> HookOutcome | None:
+    """Block the program `rm`, by any path and also behind `sudo` or `sh -c`, in the tools bash and exec.
+
+    It does not catch other ways to delete: `find -delete`, `git clean`, `mv`, a script or another program that deletes,
+    and the tools that write files.
+    """
+    if RM.touches(ctx.tool_call):
+        return HookOutcome.block("rm is not run here: move it to old/ instead")
     return None
 '''
 _AGENT = '''\
-"""An agent in Python: hookline run agent:build "What is in notes.txt?" """
+"""An agent in Python: hookline run $agent:build "What is in $notes?" """
 
-from hooks import no_deleting
+from $hooks import no_rm
 
 from hookline import AgentBuilder
 from hookline.capabilities import Files
 
 
 def build() -> AgentBuilder:
-    """The agent. `hookline run agent:build --model ...` gives it another model."""
+    """The agent. `hookline run $agent:build --model ...` gives it another model."""
     return (
         AgentBuilder()
         .with_model("local:")
         .with_capability(Files("."))
-        .on_before_tool_use(no_deleting, tier="policy")  # whichever tool runs commands
+        .on_before_tool_use(no_rm, tier="policy")  # whichever tool runs commands
     )
 '''
 _TEST = '''\
-"""What the hook does: pytest, or python test_hooks.py"""
+"""What the hook catches, and what it does not: pytest, or python $test.py"""
 
-from hooks import no_deleting
+from $hooks import no_rm
 
-from hookline import AgentBuilder
+from hookline import AgentBuilder, tool
 from hookline.testing import ScriptedDriver, call, say
 
 
 def bash(command: str) -> str:
-    """Run a command."""
+    """Run a command line."""
     return f"ran {command}"
 
 
-def test_nothing_is_deleted() -> None:
-    """A command that deletes does not run, and the model reads why."""
+@tool(name="exec")
+def run_program(argv: list[str]) -> str:
+    """Run a program with its arguments."""
+    return f"ran {' '.join(argv)}"
+
+
+def result_of(name: str, **args: object) -> str:
+    """What the model reads after it calls a tool."""
     agent = (
         AgentBuilder()
-        .with_driver(ScriptedDriver([call("bash", command="rm notes.txt"), say("Moved it.")]))
-        .with_tools(bash)
-        .on_before_tool_use(no_deleting, matcher="bash", tier="policy")
+        .with_driver(ScriptedDriver([call(name, **args), say("Done.")]))
+        .with_tools(bash, run_program)
+        .on_before_tool_use(no_rm, matcher="/^(bash|exec)$$/", tier="policy")
         .build()
     )
-    result = agent.run_sync("Delete the notes.")
-    assert "nothing is deleted here" in result.steps[0].results[0].text
+    return agent.run_sync("Tidy up.").steps[0].results[0].text
+
+
+def test_rm_is_blocked() -> None:
+    """By any path, behind other commands, and in both tools."""
+    for command in ("rm $notes", "/bin/rm $notes", "ls; sudo rm -r old", "sh -c 'rm $notes'"):
+        assert "rm is not run here" in result_of("bash", command=command)
+    assert "rm is not run here" in result_of("exec", argv=["/bin/rm", "$notes"])
+
+
+def test_other_ways_to_delete_are_not_caught() -> None:
+    """The hook is about one program. The sandbox and the approvals are about the rest."""
+    assert result_of("bash", command="find . -delete") == "ran find . -delete"
+    assert result_of("exec", argv=["git", "clean", "-f"]) == "ran git clean -f"
 
 
 if __name__ == "__main__":
-    test_nothing_is_deleted()
+    test_rm_is_blocked()
+    test_other_ways_to_delete_are_not_caught()
     print("ok")
 '''
 _NOTES = "The first agent was run here.\n"
-FILES = {
-    "hookline.toml": _CONFIG,
-    "hooks.py": _HOOKS,
-    "agent.py": _AGENT,
-    "test_hooks.py": _TEST,
-    "notes.txt": _NOTES,
-}
+_MODULES = {"hooks": _HOOKS, "agent": _AGENT, "test": _TEST}
+_STEMS = {"hooks": "hooks", "agent": "agent", "test": "test_hooks", "notes": "notes"}
+_ENDINGS = {"notes": ".txt"}
+_MODULE_FOLDERS = ("", "src", ".hookline")
+"""Where Python looks for the modules of a project."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -110,28 +133,78 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"the directory {folder} cannot be made: {error.strerror}.", remedy="Name another one."
         ) from None
-    there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
-    if "hookline.toml" in there:
-        raise UsageError(
-            f"{folder} has a hookline.toml already.",
-            remedy="See what it sets: hookline config show.",
-        )
-    if there:  # somebody else may have written them, and the directory is trusted below
-        raise UsageError(
-            f"{folder} has {', '.join(there)} already.", remedy="Begin in another directory."
-        )
-    for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    _refuse_configured(folder)
+    names = {part: _free_name(folder, part) for part in _STEMS}
+    texts = {
+        part: Template(text).substitute(_shown_names(names)) for part, text in _MODULES.items()
+    }
+    texts["notes"] = _NOTES
+    files = {"hookline.toml": Template(_CONFIG).substitute(names)}
+    files |= {_file_name(part, names[part]): text for part, text in texts.items()}
+    for name, text in files.items():
+        # Never over a file that somebody has made since.
+        with (folder / name).open("x", encoding="utf-8") as file:
+            file.write(text)
         print(folder / name)
-    layer = read_layer(folder / "hookline.toml", is_project=True)
-    trust_file(os.environ).approve(folder, fingerprints(folder, [layer]))
     inside = "" if folder == Path.cwd() else f"cd {shlex.quote(arguments.folder)} && "
+    notes, test = (_file_name(part, names[part]) for part in ("notes", "test"))
     print(
-        f"The directory is trusted as written. Now:\n"
-        f'  {inside}hookline run "What is in notes.txt?"\n'
-        f"  {inside}hookline hooks test bash 'rm notes.txt'\n"
-        f"  {inside}python test_hooks.py\n"
-        f'  {inside}hookline run agent:build "What is in notes.txt?"',
+        f"{_trust(folder, files)} Now:\n"
+        f'  {inside}hookline run "What is in {notes}?"\n'
+        f"  {inside}hookline hooks test bash 'rm {notes}'\n"
+        f"  {inside}python {test}\n"
+        f'  {inside}hookline run {names["agent"]}:build "What is in {notes}?"',
         file=sys.stderr,
     )
     return Exit.DONE
+
+
+def _file_name(part: str, stem: str) -> str:
+    """The name of a file, with its ending."""
+    return stem + _ENDINGS.get(part, ".py")
+
+
+def _shown_names(names: dict[str, str]) -> dict[str, str]:
+    """The names as the texts write them: a module without its ending."""
+    return {**names, "notes": _file_name("notes", names["notes"])}
+
+
+def _refuse_configured(folder: Path) -> None:
+    for path in project_files(folder):
+        raise UsageError(
+            f"{folder} has a {path.relative_to(folder)} already.",
+            remedy="See what it sets: hookline config show.",
+        )
+    config = folder / "hookline.toml"
+    if config.is_symlink() or config.exists():
+        raise UsageError(f"{folder} has a hookline.toml already.", remedy="Begin elsewhere.")
+
+
+def _free_name(folder: Path, part: str) -> str:
+    """A name that nothing in the directory has. What is there is left alone, and not trusted."""
+    stem = _STEMS[part]
+    own = stem.replace("test_", "test_hookline_") if part == "test" else f"hookline_{stem}"
+    names = (stem, own, *(f"{own}_{number}" for number in range(2, 1000)))
+    return next(name for name in names if not _is_taken(folder, part, name))
+
+
+def _is_taken(folder: Path, part: str, name: str) -> bool:
+    places = (folder / each for each in _MODULE_FOLDERS) if part != "notes" else (folder,)
+    taken = [place / each for place in places for each in (name, _file_name(part, name))]
+    return any(path.exists() or path.is_symlink() for path in taken)
+
+
+def _trust(folder: Path, files: dict[str, str]) -> str:
+    """Trust what was written, if that is all that the configuration runs. Returns what to say about it."""
+    layer = read_layer(folder / "hookline.toml", is_project=True)
+    prints = fingerprints(folder, [layer])
+    others = sorted(prints.keys() - files.keys())
+    if others:
+        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        return (
+            f"The directory is not trusted: the hook also loads {shown}, which was here before. "
+            "Look at it, then: hookline trust."
+        )
+    texts = read_texts(folder, (folder / name for name in prints))
+    trust_file(os.environ).approve(folder, prints, texts)
+    return "The directory is trusted as written."

@@ -64,9 +64,14 @@ def is_target(word: str) -> bool:
 def load_settings(arguments: argparse.Namespace) -> Settings:
     """The settings with the flags above them. Settings that wait for trust are reported."""
     settings = load_verified(flags_of(arguments), bare=arguments.bare)
+    report_untrusted(settings)
+    return settings
+
+
+def report_untrusted(settings: Settings) -> None:
+    """Report settings that wait for trust: what a command says about hooks is without them."""
     if settings.trust_hint:
         print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
-    return settings
 
 
 def flags_of(arguments: argparse.Namespace) -> Layer:

@@ -134,6 +134,12 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
     add("--journal", metavar="FILE", help="the file for the journal")
 
 
+def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
+    """The flag of commands that drive an agent."""
+    text = "run without the hooks and rules of this directory that you do not trust"
+    parser.add_argument("--without-untrusted", action="store_true", help=text)
+
+
 def _add_output_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that choose the output."""
     add = parser.add_mutually_exclusive_group().add_argument
@@ -206,6 +212,7 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     add("-f", "--file", metavar="FILE", help=file, **_MANY)
     _add_output_flags(parser)
     add("--no-save", action="store_true", help="do not record the run")
+    _add_trust_flag(parser)
     _add_agent_flags(parser)
 
 
@@ -222,6 +229,7 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
     which("--session", metavar="ID", help="continue a conversation")
     which("--no-save", action="store_true", help="do not record the conversation")
     add("-q", "--quiet", action="store_true", help="print only the answers")
+    _add_trust_flag(parser)
     _add_agent_flags(parser)
 
 
@@ -238,6 +246,7 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     add("--deny", metavar="ID", dest="no", help="say no", **_MANY)
     add("--reason", default="", help="what the model reads with a no")
     add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
+    _add_trust_flag(parser)
     _add_output_flags(parser)
     _add_setting_flags(parser)
 

@@ -7,12 +7,11 @@ import asyncio
 from pathlib import Path
 
 from hookline.cli.assembly.agent import open_agent, without_model
-from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.journal_location import find_run, journal_at, journal_path, open_run
 from hookline.cli.json_output import print_json
-from hookline.cli.options import flags_of, take_target
+from hookline.cli.options import load_settings, report_untrusted, take_target
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
@@ -34,6 +33,7 @@ async def _replay(
 ) -> int:
     invocation = Invocation.of((await story_of(await journal.read(run_id), journal)).state)
     settings = invocation.return_there(flags, bare=arguments.bare)
+    report_untrusted(settings)
     async with open_agent(settings, without_model(Interrupts(print))) as agent:
         with user_code():
             replayed = await replay(journal, run_id, agent, run_hooks=arguments.run_hooks)
@@ -44,7 +44,7 @@ async def _replay(
 def backtest_runs(arguments: argparse.Namespace) -> int:
     """Ask the current hooks about every decision of recorded runs."""
     take_target(arguments, arguments.runs)
-    settings = load_verified(flags_of(arguments), bare=arguments.bare)
+    settings = load_settings(arguments)
     path, named = _find_runs(arguments.runs, settings)
     return asyncio.run(_backtest(arguments, settings, path, named))
 

@@ -17,7 +17,7 @@ from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import printable
 from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
 from hookline.config.schema import PlaceName
-from hookline.errors import UsageError
+from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.hooks import HookOptions, Registration, register
 from hookline.journal import JournalStore, Record, ResponseReceived, StepFinished, story_of
 from hookline.lifecycle import ExecutionHookContext, HookPoint
@@ -56,9 +56,11 @@ class Invocation(msgspec.Struct, frozen=True):
     bare: bool = False
     played: int = 0
     """How many turns of a script were used by the runs that this one continues."""
+    without: tuple[str, ...] = ()
+    """The hooks and rules that were configured, and not in force because they were not trusted."""
 
     @classmethod
-    def current(cls, flags: Layer, settings: Settings) -> Invocation:
+    def current(cls, flags: Layer, settings: Settings, without: tuple[str, ...] = ()) -> Invocation:
         """How a run is started now. Keys and addresses are not recorded.
 
         Variables that say what the agent may do count as flags: whoever continues the run may not have them.
@@ -75,7 +77,9 @@ class Invocation(msgspec.Struct, frozen=True):
             if settings.merged.where(path).startswith("$"):
                 put(kept, path, _value_at(settings.merged.data, path))
                 sources[".".join(path)] = flag
-        return cls(str(Path.cwd()), kept, sources, settings.agent, settings.is_bare)
+        return cls(
+            str(Path.cwd()), kept, sources, settings.agent, settings.is_bare, without=without
+        )
 
     @classmethod
     def of(cls, state: AgentState) -> Invocation:
@@ -88,7 +92,10 @@ class Invocation(msgspec.Struct, frozen=True):
 
     def add_to(self, state: AgentState) -> AgentState:
         """The state with this invocation in its metadata."""
-        return state.with_metadata(KEY, _map_text(msgspec.to_builtins(self), _to_record))
+        noted = msgspec.to_builtins(self)
+        if not self.without:  # almost always, and records before it had no such field
+            del noted["without"]
+        return state.with_metadata(KEY, _map_text(noted, _to_record))
 
     def return_there(self, flags: Layer = NO_FLAGS, *, bare: bool = False) -> Settings:
         """Change to the directory of the run. Returns its current settings, with its flags and these above them."""
@@ -132,6 +139,14 @@ class Invocation(msgspec.Struct, frozen=True):
         values = value if isinstance(value, list) else [value]
         start = f"{path}=" if flag == "--set" else ""
         return " ".join(f"{flag} {shlex.quote(f'{start}{each}')}" for each in values)
+
+
+async def missing_guards(records: list[Record], journal: JournalStore) -> tuple[str, ...]:
+    """The hooks and rules that a recorded run was without; none if its state cannot be read."""
+    try:
+        return Invocation.of((await story_of(records, journal)).state).without
+    except (JournalError, UnknownRunError):
+        return ()
 
 
 def _value_at(data: Any, path: Iterable[object]) -> Any:
@@ -202,8 +217,10 @@ class InvocationRecorder:
         self._invocation = invocation
 
     def hooks(self) -> Iterator[Registration]:
-        """One at the start: the flags may differ from those of earlier runs."""
-        yield register(HookPoint.EXECUTION_START, self._record, HookOptions(name="command-note"))
+        """One at the start, in each process: the flags may differ from those before."""
+        options = HookOptions(name="command-note")
+        made = register(HookPoint.EXECUTION_START, self._record, options)
+        yield msgspec.structs.replace(made, each_process=True)
 
     def _record(self, ctx: ExecutionHookContext) -> AgentState | None:
         known = Invocation.of(ctx.state) if KEY in ctx.state.metadata else Invocation("")

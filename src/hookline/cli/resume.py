@@ -10,9 +10,11 @@ import msgspec
 
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
+from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import journal_at, new_run_id, open_run
 from hookline.cli.recorded_runs import (
     Invocation,
+    InvocationRecorder,
     conversation_of,
     count_turns,
     is_interrupted,
@@ -37,23 +39,37 @@ def run(arguments: argparse.Namespace) -> int:
         journal.close_sync()
         journal = journal_at(Path(journal.given), accept_loss=True)
     with journal:
-        return asyncio.run(_resume(arguments, flags, journal, run_id))
+        records = journal.read_sync(run_id)
+        story = asyncio.run(story_of(records, journal))
+        invocation = Invocation.of(story.state)
+        settings = invocation.return_there(flags, bare=arguments.bare)
+        ended = _why_it_ended(story, records[-1], flags)
+        guards = Guards(settings, None)
+        if ended or not story.is_over:  # else its answer is only shown
+            given = invocation.flags_with(flags)
+            guards = require_guards(arguments, settings, given)
+        invocation = msgspec.structs.replace(invocation, without=guards.missing)
+        return asyncio.run(_resume(arguments, guards, journal, run_id, invocation, ended))
 
 
 async def _resume(
-    arguments: argparse.Namespace, flags: Layer, journal: SQLiteJournal, run_id: str
+    arguments: argparse.Namespace,
+    guards: Guards,
+    journal: SQLiteJournal,
+    run_id: str,
+    invocation: Invocation,
+    ended: str,
 ) -> int:
-    records = await journal.read(run_id)
+    records, settings = await journal.read(run_id), guards.settings
     story = await story_of(records, journal)
-    invocation = Invocation.of(story.state)
-    settings = invocation.return_there(flags, bare=arguments.bare)
-    console = Console(arguments, settings, repeat=arguments.settings)
+    console = Console(arguments, guards, repeat=arguments.settings)
     if wider := "" if settings.target else wider_place(story.state, settings):
         console.screen.note(wider)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     played = invocation.played + await count_turns(journal, run_id)
-    async with open_agent(settings, console.additions(journal, played=played)) as agent:
-        ended = _why_it_ended(story, records[-1], flags)
+    recorders = [InvocationRecorder(invocation)] if guards.missing else []
+    additions = console.additions(journal, *recorders, played=played)
+    async with open_agent(settings, additions) as agent:
         if ended:
             # The record of the old run stays. Another run continues from its end, without a new prompt.
             noted = msgspec.structs.replace(invocation, played=played)

@@ -14,10 +14,11 @@ from pathlib import Path
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
+from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import find_run, journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, conversation_of, inherit_flags
-from hookline.config import Layer, Settings
+from hookline.config import Layer
 from hookline.errors import UsageError
 from hookline.state import AgentState
 
@@ -40,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             state = asyncio.run(conversation_of(journal, run_id, after=arguments.at))
         is_quiet = arguments.quiet or arguments.json
         flags, settings = inherit_flags(run_id, state, flags, settings, quiet=is_quiet)
-    return asyncio.run(_run_from(arguments, prompt, settings, flags, state))
+    guards = require_guards(arguments, settings, flags)
+    return asyncio.run(_run_from(arguments, prompt, guards, flags, state))
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
@@ -118,14 +120,15 @@ def _has_input() -> bool:
 
 
 async def _run_from(
-    arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer, state: AgentState
+    arguments: argparse.Namespace, prompt: str, guards: Guards, flags: Layer, state: AgentState
 ) -> int:
     """Run a task from a state, and record how it was started."""
-    console, run_id = Console(arguments, settings), new_run_id()
+    settings = guards.settings
+    console, run_id = Console(arguments, guards), new_run_id()
     async with contextlib.AsyncExitStack() as stack:
         journal = None
         if not arguments.no_save:
-            state = Invocation.current(flags, settings).add_to(state)
+            state = Invocation.current(flags, settings, guards.missing).add_to(state)
             journal = await stack.enter_async_context(journal_at(journal_path(settings)))
         async with open_agent(settings, console.additions(journal)) as agent:
             result = await console.drive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import shlex
 import sys
 import time
@@ -12,6 +13,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run, open_run, recorded_runs
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
+from hookline.cli.recorded_runs import missing_guards
 from hookline.cli.screen import Screen
 from hookline.cli.terminal import fit_text, list_width, printable
 from hookline.config import load
@@ -88,7 +90,10 @@ def show_run(arguments: argparse.Namespace) -> int:
 def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> None:
     screen = Screen(out=sys.stdout, err=sys.stdout, spins=False)
     print(f"run {run_id}")
-    for record in journal.read_sync(run_id):
+    records = journal.read_sync(run_id)
+    for each in asyncio.run(missing_guards(records, journal)):
+        print(f"without, because it was not trusted: {printable(each)}")
+    for record in records:
         if isinstance(record, PromptSubmitted):
             print(f"> {printable(record.text, lines=True)}")
         elif isinstance(record, RunFinished):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,8 +19,8 @@ from hookline.command_hooks import (
     CommandHooks,
     Handler,
     HookSource,
+    TrustedHooks,
     TrustStore,
-    marks_of_pages,
     not_covered,
 )
 from hookline.config import (
@@ -28,16 +29,20 @@ from hookline.config import (
     TrustStatus,
     fingerprints,
     is_file,
+    named_files,
     project_files,
     project_of,
     read_layer,
+    read_texts,
     refuse_endpoints,
     trust_file,
     user_folder,
 )
 from hookline.containment.shell.git_trust import configuration_hash, repository_objection
-from hookline.errors import UsageError
+from hookline.errors import TrustError, UsageError
 
+_MAX_DIFF = 400
+"""Lines of a diff that are shown."""
 Pages = dict[str, list[str]]
 """The places of subagents, skills and plugins, which may have hooks: `agents`, `skills`, `plugins`."""
 
@@ -67,49 +72,105 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _trust_project(project: Path, trust: TrustFile, *, is_shown_only: bool) -> int:
-    layers = [read_layer(path, is_project=True) for path in project_files(project)]
-    verify(tuple(layers), project)
-    prints = fingerprints(project, layers)
-    status = trust.status(project, prints)
-    pages = pages_of(project, layers)
-    foreign = describe_foreign_hooks(project, pages)
-    if status is TrustStatus.NOTHING and not foreign:
+    now = ProjectTrust(project, trust)
+    if not now.has_something:
         print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
         return Exit.DONE
-    changed = trust.changes(project, prints) if status is TrustStatus.CHANGED else []
-    _print_contents(project, layers, prints, changed, foreign)
+    for line in (*now.contents(), *now.differences()):
+        print(f"  {line}")
     if is_shown_only:
-        of_hooks = hook_trust_status(project, pages, foreign)
-        worst_first = ("CHANGED", "UNKNOWN", "TRUSTED", "NOTHING")
-        status = min(status, of_hooks, key=lambda each: worst_first.index(each.name))
-        print(f"{project}: {status.value}", file=sys.stderr)
-        is_whole = status in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
+        print(f"{project}: {now.status.value}", file=sys.stderr)
+        is_whole = now.status in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
-    if prints:
-        trust.approve(project, prints)
-    if foreign:
-        agents, skills, plugins = pages["agents"], pages["skills"], pages["plugins"]
-        TrustStore().trust(project, agents=agents, skills=skills, plugins=plugins)
+    now.approve()
     print(f"{project} is trusted as it is now.", file=sys.stderr)
     return Exit.DONE
 
 
-def _print_contents(
-    project: Path,
-    layers: list[Layer],
-    prints: Iterable[str],
-    changed: list[str],
-    foreign: list[str],
-) -> None:
-    """Print everything that would be trusted."""
-    for name in prints:
-        print(f"  {printable(name)}{'  (changed)' if name in changed else ''}")
-    for line in foreign:
-        print(f"  {line}")
-    for layer in layers:
-        refuse_endpoints(layer)
-        for line in _describe(layer.data, project):
-            print(f"  {line}")
+class ProjectTrust:
+    """Everything in a directory that trust is about, as it is now."""
+
+    def __init__(self, project: Path, trust: TrustFile) -> None:
+        self.project = project
+        self._trust = trust
+        self._layers = [read_layer(path, is_project=True) for path in project_files(project)]
+        verify(tuple(self._layers), project)
+        for layer in self._layers:
+            refuse_endpoints(layer)
+        self._prints = fingerprints(project, self._layers)
+        self._pages = pages_of(project, self._layers)
+        self._hooks = TrustedHooks.find(project, **self._pages)
+        self._foreign = describe_foreign_hooks(project, self._pages)
+        files = (*(Path(layer.name) for layer in self._layers), *named_files(project, self._layers))
+        self._texts = read_texts(project, files)
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is something to trust, or was when it was trusted."""
+        return self.status is not TrustStatus.NOTHING
+
+    @property
+    def status(self) -> TrustStatus:
+        """Whether the configuration and the hooks in other agents' files are trusted; the worse of the two."""
+        of_files = self._trust.status(self.project, self._prints)
+        of_hooks = hook_trust_status(self.project, self._hooks, self._foreign)
+        worst_first = ("CHANGED", "UNKNOWN", "TRUSTED", "NOTHING")
+        return min(of_files, of_hooks, key=lambda each: worst_first.index(each.name))
+
+    @property
+    def changes(self) -> list[str]:
+        """The files that are not as they were trusted, as far as that is known; none if there was no trust."""
+        changed: set[str] = set()
+        if self._trust.knows(self.project):
+            changed.update(self._trust.changes(self.project, self._prints))
+        before, now = self._trust.hook_texts(self.project), self._hooks.texts
+        if before:
+            changed.update(name for name in {*before, *now} if before.get(name) != now.get(name))
+        return sorted(changed)
+
+    def contents(self) -> Iterator[str]:
+        """Lines about everything that would be trusted."""
+        changed = self.changes
+        for name in self._prints:
+            yield f"{printable(name)}{'  (changed)' if name in changed else ''}"
+        for name in sorted(set(changed) - self._prints.keys()):
+            is_gone = not (self.project / name).exists()
+            yield f"{printable(name)}  ({'gone' if is_gone else 'changed'})"
+        yield from self._foreign
+        for layer in self._layers:
+            yield from _describe(layer.data, self.project)
+
+    def differences(self) -> Iterator[str]:
+        """What has changed, as a diff of the trusted texts and those of now."""
+        before = self._trust.texts(self.project)
+        now = {**self._hooks.texts, **self._texts}
+        trusted = {*self._trust.changes(self.project, {}), *before}
+        lines: list[str] = []
+        for name in self.changes:
+            if name in trusted and name not in before:
+                lines.append(f"{printable(name)}: the text that was trusted was not kept")
+            elif name not in now and (self.project / name).exists():
+                lines.append(f"{printable(name)}: too large to be shown, or no text")
+            else:
+                old, new = (texts.get(name, "").splitlines() for texts in (before, now))
+                heads = (f"{name} (trusted)", f"{name} (now)")
+                lines += map(printable, difflib.unified_diff(old, new, *heads, lineterm=""))
+        yield from lines[:_MAX_DIFF]
+        if len(lines) > _MAX_DIFF:
+            yield f"... and {len(lines) - _MAX_DIFF} more lines"
+
+    def approve(self) -> None:
+        """Trust it as it was read. If it has changed since, nothing is trusted."""
+        again = ProjectTrust(self.project, self._trust)
+        if (again._prints, again._hooks) != (self._prints, self._hooks):
+            raise TrustError(
+                f"{self.project} has changed while it was looked at, so it is not trusted.",
+                remedy="Look again: hookline trust --show.",
+            )
+        if self._prints or self._trust.knows(self.project):
+            self._trust.approve(self.project, self._prints, self._texts)
+        if self._foreign or TrustStore().was_trusted(self.project):
+            TrustStore().approve(self._hooks)
 
 
 def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace) -> int:
@@ -154,12 +215,13 @@ def pages_of(project: Path, layers: list[Layer]) -> Pages:
     return found
 
 
-def hook_trust_status(project: Path, pages: Pages, foreign: list[str]) -> TrustStatus:
+def hook_trust_status(project: Path, hooks: TrustedHooks, foreign: list[str]) -> TrustStatus:
     """Whether the hooks in other agents' files, and those of pages, are trusted."""
-    if not foreign:
-        return TrustStatus.NOTHING
     store = TrustStore()
-    if store.is_trusted(project) and store.pages(project) == marks_of_pages(project, **pages):
+    if not foreign:
+        is_gone = store.has_lost(project) or bool(store.pages(project))
+        return TrustStatus.CHANGED if is_gone else TrustStatus.NOTHING
+    if store.is_trusted(project) and store.pages(project) == hooks.pages:
         return TrustStatus.TRUSTED
     return TrustStatus.CHANGED if store.was_trusted(project) else TrustStatus.UNKNOWN
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         one_of,
         whole_expression,
     )
-    from hookline.command_hooks.trust_store import TrustStore, is_trusted, marks_of_pages, trust
+    from hookline.command_hooks.trust_store import TrustedHooks, TrustStore, is_trusted, trust
     from hookline.command_hooks.trusted_files import definition_digest, not_covered
 
 _HOME: dict[str, str] = {
@@ -60,11 +60,11 @@ _HOME: dict[str, str] = {
     "ToolNames": "tools",
     "Transcripts": "dialect",
     "TrustStore": "trust_store",
+    "TrustedHooks": "trust_store",
     "definition_digest": "trusted_files",
     "expression": "tools",
     "hook_file": "dialects.config_files",
     "is_trusted": "trust_store",
-    "marks_of_pages": "trust_store",
     "names_or_expression": "tools",
     "not_covered": "trusted_files",
     "one_of": "tools",
@@ -98,11 +98,11 @@ __all__ = [
     "ToolNames",
     "Transcripts",
     "TrustStore",
+    "TrustedHooks",
     "definition_digest",
     "expression",
     "hook_file",
     "is_trusted",
-    "marks_of_pages",
     "names_or_expression",
     "not_covered",
     "one_of",

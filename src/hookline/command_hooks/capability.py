@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from hookline.command_hooks.batch import AsyncHooks, HandlerBatch, HandlerMatcher
-from hookline.command_hooks.checks import check_hooks
+from hookline.command_hooks.checks import check_hooks, check_matcher
 from hookline.command_hooks.dialect import (
     all_dialects,
     default_directory,
@@ -33,6 +34,7 @@ from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.trust_store import (
     TrustStore,
+    Untrusted,
     kept_from_starting,
     pinned,
     untrusted,
@@ -50,6 +52,8 @@ from hookline.lifecycle import (
 )
 from hookline.state import EMPTY, RunStatus
 
+_OWN = "hookline"
+"""Our own dialect: its hooks are in our configuration files, or in a program."""
 _PRIORITY = -100
 """After the agent's own hooks."""
 _FIRST = 10_000
@@ -102,8 +106,8 @@ class CommandHooks:
         self.handlers = tuple(pinned(each, self.project) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the files, in sentences."""
-        self.held_back: tuple[Handler, ...] = ()
-        """Hooks of the repository that are off because they are not trusted, or have changed since."""
+        self.untrusted = Untrusted()
+        """Hooks of the repository that are off because they are not trusted, have changed since, or are gone."""
         self.cap_of_others: int | None = None
         """How often hooks without a cap of their own may object to the end of a run. Set where the agent's cap, which
         counts all objections, is lifted."""
@@ -152,6 +156,8 @@ class CommandHooks:
         (`{"haiku": "anthropic:NAME"}`). `trust` is a trust store; True trusts the project now, False never.
         """
         where = Path(project).expanduser().resolve()
+        read = None if dialects is None else tuple(dialects)
+        agents, skills = list(agents), list(skills)
         own = Path(home).expanduser() if home is not None else home_directory()
         given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
         given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
@@ -164,11 +170,11 @@ class CommandHooks:
             settings=tuple(Path(each).expanduser() for each in settings),
             pages=tuple(pages),
         )
-        handlers = [pinned(each, where) for each in find_hooks(search, dialects)]
-        held, warning = untrusted(handlers, where, trust)
-        if held:
-            handlers = [each for each in handlers if each not in held]
-            warnings.append(warning)
+        handlers = [pinned(each, where) for each in find_hooks(search, read)]
+        places = (*agents, *skills, *given)
+        off = untrusted(handlers, where, trust, places, reads_files=read is None or bool(read))
+        handlers = [each for each in handlers if each not in off.held]
+        warnings += off.warnings
         made = cls(
             [*handlers, *hooks],
             project=where,
@@ -179,7 +185,7 @@ class CommandHooks:
         )
         made.runner.models = HookModels(models)
         warnings += made.runner.models.complaints(made.handlers)
-        made.warnings, made.held_back = tuple(warnings), tuple(held)
+        made.warnings, made.untrusted = tuple(warnings), off
         made._pages = tuple(pages)
         return made
 
@@ -202,6 +208,11 @@ class CommandHooks:
         made = cls(found, project=where, transcripts=transcripts, on_failure=on_failure, name=name)
         made.warnings = (*warnings, *made.runner.models.complaints(made.handlers))
         return made
+
+    @property
+    def held_back(self) -> tuple[Handler, ...]:
+        """Hooks of the repository that are off because they are not trusted, or have changed since."""
+        return self.untrusted.held
 
     # --- a capability -------------------------------------------------------------------------------
 
@@ -253,6 +264,19 @@ class CommandHooks:
         for warning in self.warnings:
             yield Note(warning, is_problem=True)
         yield from check_hooks(self.handlers, definition.toolbox, self.project)
+
+    def never_asked(self, definition: Definition) -> Iterator[Note]:
+        """The hooks of other agents' files whose matchers are about no tool of the agent."""
+        for handler in self.handlers:
+            if handler.source.dialect != _OWN:
+                yield from check_matcher(handler, definition.toolbox)
+
+    def pin_scripts(self) -> None:
+        """Run no script that has changed since now, whoever wrote its hook: the agent may have changed it.
+
+        A program that makes an agent once and changes scripts later does not want this.
+        """
+        self.handlers = tuple(pinned(each, self.project, anybodys=True) for each in self.handlers)
 
     def knows(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a page were read: they run, or its subagent or skill cannot start."""
@@ -349,11 +373,26 @@ class CommandHooks:
         full = os.path.realpath(Path(self.runner.cwd) / path)
         named = (name for each in all_dialects().values() for name in each.protected_folders)
         folders = (os.path.realpath(self.project / name) for name in named)
-        if full in self._protected or any(full.startswith(f"{each}{os.sep}") for each in folders):
+        is_theirs = full in self._protected or self._is_other_name(full)
+        if is_theirs or any(full.startswith(f"{each}{os.sep}") for each in folders):
             return HookOutcome.block(
                 f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
             )
         return None
+
+    def _is_other_name(self, path: str) -> bool:
+        """Whether a path is another name (a hard link) of a protected file."""
+        try:
+            asked = os.stat(path)
+        except OSError:
+            return False
+        if asked.st_nlink < 2:
+            return False
+        for each in self._protected:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(asked, os.stat(each)):
+                    return True
+        return False
 
     async def _end(self, ctx: ExecutionHookContext) -> None:
         is_paused = ctx.status is RunStatus.PAUSED

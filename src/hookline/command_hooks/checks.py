@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from hookline.definition import Note
 from hookline.errors import UsageError
 from hookline.inspection.predictions import may_have_children
 from hookline.permissions import Rules
+from hookline.permissions.names import KNOWN_TOOLS
 from hookline.shell_text import UNKNOWN
 from hookline.shell_text.runners import RUNNERS_OF_ANY
 from hookline.tools import Toolbox
@@ -28,20 +30,13 @@ _OF_THE_SHELL = frozenset(
 )
 
 
+_OTHERWISE = "Correct its name, give the agent the tool, or leave it out."
+
+
 def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) -> Iterator[Note]:
     """What is wrong with hooks in an agent that has these tools."""
     for handler in handlers:
-        dialect = dialect_of(handler)
-        for name, meant in unknown_tools(dialect.tools_named(handler), toolbox):
-            yield Note(
-                f"{_who(handler)} is for a tool '{name}', which the agent does not have.",
-                is_problem=True,
-                remedy=f"Did you mean '{meant}'?"
-                if meant
-                else "Correct its name, give the agent the tool, or leave it out.",
-            )
-        for problem, remedy in dialect.mistakes(handler):
-            yield Note(f"{_who(handler)} {problem}.", is_problem=True, remedy=remedy)
+        yield from check_matcher(handler, toolbox)
         missing = _missing(handler, project)
         if missing:
             yield Note(
@@ -49,6 +44,45 @@ def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) ->
                 is_problem=True,
                 remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
             )
+
+
+def check_matcher(handler: Handler, toolbox: Toolbox) -> Iterator[Note]:
+    """Why a hook is never asked in an agent that has these tools."""
+    dialect = dialect_of(handler)
+    for name, meant in unknown_tools(dialect.tools_named(handler), toolbox):
+        yield Note(
+            f"{_who(handler)} is for a tool '{name}', which the agent does not have.",
+            is_problem=True,
+            remedy=f"Did you mean '{meant}'?" if meant else _OTHERWISE,
+        )
+    mistakes = list(dialect.mistakes(handler))
+    for problem, remedy in mistakes or _never_matches(handler, toolbox):
+        yield Note(f"{_who(handler)} {problem}.", is_problem=True, remedy=remedy)
+
+
+def _never_matches(handler: Handler, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
+    """The problem and a remedy, if a matcher of another dialect is about no tool of this agent.
+
+    Servers come and go, so a matcher for their tools may be right.
+    """
+    dialect = dialect_of(handler)
+    here = [dialect.names_of_tool(handler.event, tool.name) for tool in toolbox]
+    is_for_servers = "mcp" in f"{handler.event} {handler.matcher}".lower()
+    if not (handler.matcher and any(here)) or is_for_servers:
+        return
+    test = dialect.matcher(handler)
+    if any(map(test, here)):
+        return
+    known = [dialect.names_of_tool(handler.event, tool) for tool in sorted(KNOWN_TOOLS)]
+    if any(map(test, known)):
+        if not may_have_children(toolbox):
+            problem = f"is never asked: the agent has no tool that '{handler.matcher}' means"
+            yield problem, "Give the agent the tool, or leave the hook out."
+        return
+    names = {name.lower(): name for each in (*known, *here) for name in reversed(each)}
+    found = difflib.get_close_matches(handler.matcher.lower(), names, 1)
+    remedy = f"Did you mean '{names[found[0]]}'?" if found else _OTHERWISE
+    yield f"is never asked: '{handler.matcher}' means no tool that is known here", remedy
 
 
 def unknown_tools(written: Iterable[str], toolbox: Toolbox) -> Iterator[tuple[str, str]]:

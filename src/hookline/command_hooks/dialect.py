@@ -220,6 +220,10 @@ class Dialect:
         """The names in a matcher that must be tools of ours. Other agents have tools that we do not know."""
         return iter(())
 
+    def names_of_tool(self, event: str, tool: str) -> tuple[str, ...]:  # noqa: ARG002 - as above
+        """The names of a tool of ours that matchers of an event are tested with; none if it is not about tools."""
+        return ()
+
     # --- its events ---------------------------------------------------------------------------------
 
     more_points: ClassVar[Mapping[str, str]] = _NOTHING

@@ -333,7 +333,7 @@ class Runner:
     ) -> HookReply:
         changed = changed_script(handler) if handler.pins else ""
         if changed:
-            return HookReply(_changed(changed, ctx), not_started(""))
+            return HookReply(_changed(changed, handler, ctx), not_started(""))
         dialect = dialect_of(handler)
         is_start = ctx.point == HookPoint.SESSION_START or (
             ctx.point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event)
@@ -526,10 +526,11 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _changed(script: str, ctx: AgentContext) -> ProgramAnswer:
-    problem = (
-        f"its script {script} has changed since it was trusted; look at it, and trust it again"
-    )
+def _changed(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
+    since, remedy = "it was trusted", "trust it again"
+    if not handler.source.level.is_repository:
+        since, remedy = "the command was started", "start the command again"
+    problem = f"its script {script} has changed since {since}; look at it, and {remedy}"
     if ctx.point.blocks is not None and ctx.point.value in DECIDING:
         return denied(problem)
     return failed(problem)

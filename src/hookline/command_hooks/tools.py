@@ -105,6 +105,18 @@ class ToolNames:
             return tool
         return self._mcp.format(server=names[0], tool=names[1])
 
+    def names(self, tool: str) -> tuple[str, ...]:
+        """All its names for one of our tools, whatever the call."""
+        form = self._forms.get(tool)
+        if form is None:
+            return (self.name(tool), tool)
+        return (form.name, *form.aliases, *(("MultiEdit",) if form.name == "Edit" else ()))
+
+    @property
+    def all_names(self) -> frozenset[str]:
+        """All its names for tools that we have, too."""
+        return frozenset(name for tool in self._forms for name in self.names(tool))
+
     def show(self, call: ToolCall, cwd: str) -> ShownCall:
         """A call under its names."""
         form = self._forms.get(call.name)

@@ -41,10 +41,12 @@ class TrustStore:
         plugins: Iterable[str | os.PathLike[str]] = (),
     ) -> str:
         """Trust a repository's hooks as they are now, with those of its pages and plugins. Gives their hash."""
-        where = _resolved(directory)
-        mark = fingerprint_of(where)
-        self._kept.approve_hooks(where, mark, marks_of_pages(where, agents, skills, plugins))
-        return mark
+        return self.approve(TrustedHooks.find(_resolved(directory), agents, skills, plugins))
+
+    def approve(self, hooks: TrustedHooks) -> str:
+        """Trust hooks as they were found. Gives their hash."""
+        self._kept.approve_hooks(hooks.project, hooks.mark, hooks.pages, hooks.texts)
+        return hooks.mark
 
     def is_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether a repository's hooks are trusted, and unchanged since."""
@@ -55,6 +57,12 @@ class TrustStore:
     def was_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether the directory's hooks were trusted once, changed or not."""
         return bool(self._known(_resolved(directory)))
+
+    def has_lost(self, directory: str | os.PathLike[str] = ".") -> bool:
+        """Whether the directory had hooks when it was trusted, and has others or none now."""
+        where = _resolved(directory)
+        known = self._known(where)
+        return known not in ("", _NO_HOOKS) and known != fingerprint_of(where)
 
     def pages(self, directory: str | os.PathLike[str] = ".") -> dict[str, str]:
         """The hashes of the directory's pages and plugins that were trusted."""
@@ -82,6 +90,39 @@ class TrustStore:
         return f"<TrustStore {self.path}>"
 
 
+class TrustedHooks(msgspec.Struct, frozen=True):
+    """A repository's hooks as they are now: what trust in them is bound to."""
+
+    project: Path
+    mark: str
+    """The hash of the hooks in settings files."""
+    pages: dict[str, str]
+    """The hash of each page and plugin."""
+    texts: dict[str, str]
+    """The files that name hooks, and the scripts of these, as far as their texts are kept."""
+
+    @classmethod
+    def find(
+        cls,
+        project: Path,
+        agents: Iterable[str | os.PathLike[str]] = (),
+        skills: Iterable[str | os.PathLike[str]] = (),
+        plugins: Iterable[str | os.PathLike[str]] = (),
+    ) -> TrustedHooks:
+        """Find them in the usual places, and in the places of pages and plugins that are named."""
+        from hookline.config import read_texts
+
+        own = find_hooks(_only_in(project))
+        paged = _page_hooks(project, agents, skills, plugins)
+        files: dict[Path, None] = {}
+        for handler in (*own, *paged):
+            if handler.source.level.is_repository:
+                names = (handler.source.path, *named_files(handler, project))
+                files |= dict.fromkeys(map(Path, filter(None, names)))
+        mark = fingerprint(own, project)
+        return cls(project, mark, page_marks(paged, project), read_texts(project, files))
+
+
 def trust(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> str:
     """Trust a repository's hooks as they are now, in the user's own file."""
     return (store or TrustStore()).trust(directory)
@@ -101,13 +142,13 @@ def _only_in(directory: Path) -> HookSearch:
     return HookSearch(directory, _NOBODY, lambda _said: None, system=None)
 
 
-def marks_of_pages(
+def _page_hooks(
     directory: Path,
-    agents: Iterable[str | os.PathLike[str]] = (),
-    skills: Iterable[str | os.PathLike[str]] = (),
-    plugins: Iterable[str | os.PathLike[str]] = (),
-) -> dict[str, str]:
-    """The hash of each page and plugin of a repository: in the usual places, and in those named."""
+    agents: Iterable[str | os.PathLike[str]],
+    skills: Iterable[str | os.PathLike[str]],
+    plugins: Iterable[str | os.PathLike[str]],
+) -> list[Handler]:
+    """The hooks with those of each page and plugin of a repository: in the usual places, and in those named."""
     search = _only_in(directory)
     pages = read_pages(
         search,
@@ -116,7 +157,7 @@ def marks_of_pages(
     )
     given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PROJECT)
     search = msgspec.structs.replace(search, plugins=given, pages=tuple(pages))
-    return page_marks(find_hooks(search), directory)
+    return list(find_hooks(search))
 
 
 def page_marks(handlers: Iterable[Handler], project: Path) -> dict[str, str]:
@@ -145,9 +186,12 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
     return hashlib.sha256(content.encode(errors="replace")).hexdigest()
 
 
-def pinned(handler: Handler, project: Path) -> Handler:
-    """A repository's hook with the hashes of its scripts, which are checked before each run."""
-    if handler.pins or not handler.source.level.is_repository:
+_NO_HOOKS = fingerprint((), Path())
+
+
+def pinned(handler: Handler, project: Path, *, anybodys: bool = False) -> Handler:
+    """A repository's hook, or anybody's, with the hashes of its scripts, which are checked before each run."""
+    if handler.pins or not (anybodys or handler.source.level.is_repository):
         return handler
     return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
 
@@ -164,37 +208,73 @@ def _resolved(directory: str | os.PathLike[str]) -> Path:
 _LOAD_SKILL = "load_skill"
 
 
+class Untrusted(msgspec.Struct, frozen=True):
+    """What is off or missing among a repository's hooks."""
+
+    held: tuple[Handler, ...] = ()
+    """Hooks that are not trusted, or have changed since."""
+    warnings: tuple[str, ...] = ()
+    has_changed: bool = False
+    """Some were trusted, and are others or gone now."""
+
+
 def untrusted(
-    handlers: Sequence[Handler], project: Path, trust: TrustStore | bool | None
-) -> tuple[list[Handler], str]:
-    """The hooks of a repository that are not trusted, or have changed since; and the warning about them."""
+    handlers: Sequence[Handler],
+    project: Path,
+    trust: TrustStore | bool | None,
+    places: Iterable[str | os.PathLike[str]] = (),
+    *,
+    reads_files: bool = True,
+) -> Untrusted:
+    """The hooks of a repository that are not in force, and those that were trusted and are gone.
+
+    `places` are those of the pages and plugins that the agent uses. If no files of other agents are read, none is gone.
+    """
     theirs = [each for each in handlers if each.source.level.is_repository]
-    if not theirs or trust is True:
-        return [], ""
+    if trust is True or (trust is False and not theirs):
+        return Untrusted()
     store: TrustStore | None
     try:
         store = trust if isinstance(trust, TrustStore) else TrustStore()
         known = store.pages(project)
     except UsageError:  # no home, so nothing is trusted
         store, known = None, {}
-    held = theirs
+    held, gone = theirs, list[str]()
     if trust is not False and store is not None:
         of_pages = page_marks(handlers, project)
         changed = {label for label, mark in of_pages.items() if known.get(label) != mark}
         rest = [each for each in theirs if not each.is_apart]
         held = [] if not rest or store.is_trusted(project) else rest
         held += [each for each in theirs if each.is_apart and each.source.label in changed]
-    if not held:
-        return [], ""
+        has_lost = reads_files and not rest and store.has_lost(project)
+        gone = [str(project)] if has_lost else []
+        folders = [Path(os.path.normpath(project / each)) for each in places]
+        gone += [
+            label
+            for label in sorted(known.keys() - of_pages.keys())
+            if any((project / label).is_relative_to(folder) for folder in folders)
+        ]
+    warnings = [
+        f"the hooks of {each} that were trusted are gone. "
+        f"If that is intended: hookline trust {project}"
+        for each in gone
+    ]
     were_trusted = store is not None and any(
         each.source.label in known if each.is_apart else store.was_trusted(project) for each in held
     )
+    if held:
+        warnings.insert(0, _off(held, project, were_trusted=were_trusted))
+    return Untrusted(tuple(held), tuple(warnings), were_trusted or bool(gone))
+
+
+def _off(held: Sequence[Handler], project: Path, *, were_trusted: bool) -> str:
+    """The warning about hooks that are off."""
     files = ", ".join(dict.fromkeys(each.source.label for each in held))
     subject, they, them, are, were = ("hook", "it", "it", "is", "was")
     if len(held) > 1:
         subject, they, them, are, were = ("hooks", "they", "them", "are", "were")
     why = f"changed since {they} {were} trusted" if were_trusted else f"{are} not trusted"
-    return held, (
+    return (
         f"{len(held)} {subject} of {files} {why}, so {they} {are} off. "
         f"Look at {them}, then: hookline trust {project}"
     )

@@ -38,10 +38,11 @@ _LARGEST = 64 << 20
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files of the project that trust is bound to, with their hashes.
+    """The files that trust is bound to, with their hashes.
 
     They are the files that a command runs, those it names that hold code, what its scripts run in turn, and all code in
-    a directory for hooks. Files that a hook writes, such as logs, are not: it would withdraw its own trust.
+    a directory for hooks; outside of the project scripts only. Files that a hook writes, such as logs, are not: it
+    would withdraw its own trust.
     """
     line = CommandLine(handler, project)
     code = filter(_holds_code, line.files_named(line.words))
@@ -51,7 +52,7 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
-    """The files of the project that a command runs, and those beside them that these run, with their hashes.
+    """The files that a command runs, and those beside them or outside that these run, with their hashes.
 
     The agent cannot change them during a run. So modules elsewhere in the project are not among them: the agent may be
     working on those.
@@ -61,18 +62,25 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     return {
         str(path): hash_of(path)
         for path in _followed(scripts, project).files
-        if path in scripts or any(path.is_relative_to(folder) for folder in folders)
+        if path in scripts
+        or not path.is_relative_to(project)
+        or any(path.is_relative_to(folder) for folder in folders)
     }
 
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     """What a hook runs that its trust is not bound to, in words, as far as that shows."""
+    from hookline.config import describe_program
+
     line = CommandLine(handler, project)
     said = [
         f"{os.path.basename(word)} runs what other files say"
         for word, _, is_script in line.search.started
         if not is_script and is_task_runner(word)
     ]
+    named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
+    paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
+    said += filter(None, (describe_program(path, project) for path in paths))
     return (*dict.fromkeys(said), *_followed(line.scripts(), project).unseen)
 
 
@@ -154,6 +162,8 @@ def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:
 
 def _folder_of(path: Path, project: Path) -> Path | None:
     """`.claude/hooks` for a script anywhere in it; None for one elsewhere, or directly in `.claude`."""
+    if not path.is_relative_to(project):
+        return None
     parts = path.relative_to(project).parts
     folders = (each.configuration_folders for each in all_dialects().values())
     if len(parts) > 2 and any(parts[0] in each for each in folders):
@@ -215,7 +225,7 @@ class CommandLine:
         self.places += filter(os.path.isdir, self._inside(self.words, project))
 
     def scripts(self) -> list[Path]:
-        """The files of the project that the command itself runs, and the code that is named in `python -c ..`."""
+        """The files that the command itself runs, and the code that is named in `python -c ..`."""
         scripts = self.files_named(word for word, _, is_script in self.search.started if is_script)
         given = [text for argv in self.search.commands for text in code_words(argv)]
         words = {word for text in given for word in _WORDS.findall(text)}
@@ -223,23 +233,27 @@ class CommandLine:
         return [path for path in programs if path in scripts or _holds_code(path)]
 
     def files_named(self, words: Iterable[str]) -> list[Path]:
-        """The files of the project that words name."""
+        """The files that words name: in the project, and scripts elsewhere."""
         found: dict[Path, None] = {}
         named, places = set(words), list(dict.fromkeys(self.places))
         for base in places:
             for full in self._inside(named, base):
                 if os.path.isfile(full):
                     found[full] = None
-                    if full.parent not in places:  # arguments of a script are often beside it
-                        places.append(full.parent)
+                    if full.parent not in places and full.is_relative_to(self.project):
+                        places.append(full.parent)  # arguments of a script are often beside it
         return list(found)
 
     def _inside(self, words: Iterable[str], base: Path) -> Iterator[Path]:
-        """The files of the project that words may mean. What only a shell knows may be any directory, or nothing."""
+        """The files that words may mean. What only a shell knows may be any directory, or nothing."""
+        from hookline.config import is_script
+
         for word in sorted(words):
             after = word.rpartition(UNKNOWN)[2]
             names = {word.replace(UNKNOWN, ""), after.lstrip("/")} if after != word else {word}
-            for full in (Path(os.path.normpath(base / name)) for name in names):
+            paths = (base / os.path.expanduser(name) for name in names)
+            for full in (Path(os.path.normpath(path)) for path in paths):
                 with contextlib.suppress(OSError, ValueError):
-                    if full.is_relative_to(self.project) and full.exists():
+                    is_inside = full.is_relative_to(self.project)
+                    if full.exists() if is_inside else is_script(full):
                         yield full

@@ -36,8 +36,20 @@ from hookline.config.schema import (
     SandboxName,
     json_schema,
 )
-from hookline.config.script_dependencies import ScriptDependencies, find_dependencies
-from hookline.config.trust import TrustFile, TrustStatus, fingerprints, trust_file
+from hookline.config.script_dependencies import (
+    ScriptDependencies,
+    describe_program,
+    find_dependencies,
+    is_script,
+)
+from hookline.config.trust import (
+    TrustFile,
+    TrustStatus,
+    fingerprints,
+    named_files,
+    read_texts,
+    trust_file,
+)
 from hookline.config.untrusted import keep_stricter, refuse_endpoints
 from hookline.config.validation import suggest
 from hookline.shell_text.started import files_of_program, is_task_runner
@@ -69,23 +81,27 @@ __all__ = [
     "TrustStatus",
     "check_layer",
     "data_folder",
+    "describe_program",
     "dotted",
     "files_of_program",
     "find_dependencies",
     "fingerprints",
     "home",
     "is_file",
+    "is_script",
     "is_task_runner",
     "journal_of",
     "json_schema",
     "keep_stricter",
     "leaves",
     "load",
+    "named_files",
     "project_files",
     "project_layers",
     "project_of",
     "put",
     "read_layer",
+    "read_texts",
     "refuse_endpoints",
     "suggest",
     "trust_file",

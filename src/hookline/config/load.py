@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.layers import Layer, Merged, check_layer, dotted, put, read_layer
+from hookline.config.layers import Layer, Merged, check_layer, dotted, leaves, put, read_layer
 from hookline.config.locations import is_file, project_files, project_of, user_folder
 from hookline.config.schema import Configuration, KeyPath, PlaceName, SandboxName
 from hookline.config.trust import TrustStatus, fingerprints, trust_file
-from hookline.config.untrusted import keep_stricter, refuse_endpoints
+from hookline.config.untrusted import keep_stricter, refuse_endpoints, restricts
 from hookline.errors import ConfigError, UsageError
 
 DEFAULTS: dict[str, Any] = {
@@ -35,6 +35,8 @@ class HeldSetting(msgspec.Struct, frozen=True):
 
     setting: str
     where: str
+    path: KeyPath = ()
+    value: Any = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +65,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The user's own agent as `module:agent`; empty if the settings describe the agent."""
         named = self.configuration.agent or ""
         return named if ":" in named else (self.configuration.target or "")
+
+    @property
+    def missing_guards(self) -> tuple[HeldSetting, ...]:
+        """The hooks and restrictions of the agent that wait for trust. An agent of your own has none in files."""
+        if self.target:
+            return ()
+        return tuple(each for each in self.held if restricts(each.path, each.value, self.agent))
 
     @property
     def trust_hint(self) -> str:
@@ -143,8 +152,11 @@ def project_layers(
         kept, waiting = keep_stricter(layer, merged.data)
         merged.add_layer(kept)
         strict.append(kept)
-        held += [HeldSetting(dotted(path), layer.where(path)) for path in waiting]
-    return strict, status if held else TrustStatus.NOTHING, held
+        values = dict(leaves(layer.data))
+        held += [
+            HeldSetting(dotted(path), layer.where(path), path, values[path]) for path in waiting
+        ]
+    return strict, status if held or known else TrustStatus.NOTHING, held
 
 
 def _refuse_contradiction(merged: Merged) -> None:

@@ -1,4 +1,4 @@
-"""The files of a project that a script runs in turn: what it sources, starts or imports.
+"""The files that a script runs in turn, in the project or outside: what it sources, starts or imports.
 
 Only places where something is run count: `source x`, `bash x.sh`, `"$DIR"/x.sh` as a command, `import x`,
 `require('./x')`. A name in a list does not: a guard that protects `setup.py` would lose its trust with every change
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import stat
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,9 @@ _MAX_DEPTH = 8
 _MAX_BYTES = 1 << 17
 _MAX_LINE = 2_000
 """Characters of a line that are read. A longer line is an attempt to keep us busy."""
+_MAX_OUTSIDE = 1 << 20
+"""Bytes of a script outside of the project."""
+_OF_THE_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
 _MAX_SHOWN = 100
 _MAX_RUNS = 500
 # Compiled at first use: most projects have no script.
@@ -57,7 +61,7 @@ class _Run(NamedTuple):
 
 
 def find_dependencies(project: Path, scripts: Iterable[Path]) -> ScriptDependencies:
-    """Find the files of a project that these scripts run."""
+    """Find the files that these scripts run: those of the project, and scripts elsewhere."""
     found: dict[Path, None] = {}
     unseen: dict[str, None] = {}
     waiting = [(path, 0) for path in scripts]
@@ -80,7 +84,23 @@ def find_dependencies(project: Path, scripts: Iterable[Path]) -> ScriptDependenc
 
 def _is_file(path: Path, project: Path) -> bool:
     try:
-        return path.is_relative_to(project) and path.is_file()
+        return path.is_file() if path.is_relative_to(project) else is_script(path)
+    except (OSError, ValueError):
+        return False
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file outside of the project is a script, by its name or its first bytes.
+
+    Trust does not cover programs of the machine: it would end with every update.
+    """
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or not 0 < facts.st_size <= _MAX_OUTSIDE:
+            return False
+        with path.open("rb") as file:
+            first = file.read(2)
+        return first == b"#!" or (bool(_kind_of(path.name)) and first != b"\x7fE")
     except (OSError, ValueError):
         return False
 
@@ -150,7 +170,21 @@ def _find_named_file(word: str, written: str, path: Path, project: Path) -> _Run
         bases, tail = [path.parent, *_folders_above(path, project), project], tail.lstrip("/")
     shown = " ".join(written.split())[:_MAX_SHOWN]
     unseen = f"the file in `{shown}` is known only when it runs" if written and mark else ""
-    return _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), unseen)
+    places = tuple(Path(os.path.normpath(base / tail)) for base in bases)
+    if not mark:
+        unseen = next(filter(None, (describe_program(each, project) for each in places)), "")
+    return _Run(places, unseen)
+
+
+def describe_program(path: Path, project: Path) -> str:
+    """Words about a program outside of a project that trust does not cover; empty for those of the system."""
+    try:
+        is_elsewhere = not path.is_relative_to(project) and path.is_file()
+    except (OSError, ValueError):
+        return ""
+    if not is_elsewhere or is_script(path) or str(path).startswith(_OF_THE_SYSTEM):
+        return ""
+    return f"{path} is a program outside of this directory"
 
 
 def _folders_above(path: Path, project: Path) -> Iterator[Path]:

@@ -13,16 +13,23 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hookline.config.layers import Layer
 from hookline.config.locations import user_folder
-from hookline.config.script_dependencies import find_dependencies, find_module_files
+from hookline.config.script_dependencies import find_dependencies, find_module_files, is_script
 from hookline.errors import TrustError
 from hookline.shell_text.started import StartSearch
 
 _VERSION = 1
 _MAX_FILES = 2_000
+_MAX_TEXT = 64 << 10
+"""Bytes of a file whose text is kept. The file is read at every start."""
+_MAX_TEXTS = 1 << 20
+"""Bytes of all texts of a directory."""
+_DECODED: dict[tuple[str | int, ...], Any] = {}
+"""The trust file as it was last read. A command asks it several times, and its texts make it large."""
 _PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "HOOKLINE_PROJECT_DIR")
 _PROJECT_DIR = re.compile(rf"\$\{{?(?:{'|'.join(_PROJECT_VARIABLES)})\}}?")
 _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
@@ -50,11 +57,9 @@ class TrustFile:
 
     def status(self, project: Path, prints: Mapping[str, str]) -> TrustStatus:
         """Whether the project is trusted as it is now."""
-        if not prints:
-            return TrustStatus.NOTHING
         files = self._entry(project).get("files")
         if not files:  # an entry may be about hooks of other agents only
-            return TrustStatus.UNKNOWN
+            return TrustStatus.UNKNOWN if prints else TrustStatus.NOTHING
         return TrustStatus.TRUSTED if files == dict(prints) else TrustStatus.CHANGED
 
     def knows(self, project: Path) -> bool:
@@ -66,9 +71,31 @@ class TrustFile:
         files = self._entry(project).get("files", {})
         return sorted(name for name in {*files, *prints} if files.get(name) != prints.get(name))
 
-    def approve(self, project: Path, prints: Mapping[str, str]) -> None:
+    def texts(self, project: Path) -> dict[str, str]:
+        """The texts of files as they were trusted, as far as they were kept. Earlier versions kept none."""
+        entry = self._entry(project)
+        files, kept = entry.get("files", {}), entry.get("texts", {})
+        # An earlier version may have trusted other files since, and has left these texts as they were.
+        texts = {
+            name: text
+            for name, text in (kept.items() if isinstance(kept, dict) else ())
+            if hashlib.sha256(text.encode()).hexdigest() == files.get(name)
+        }
+        return {**self.hook_texts(project), **texts}
+
+    def hook_texts(self, project: Path) -> dict[str, str]:
+        """Those of files that name hooks of other agents, and of their scripts."""
+        kept = self._entry(project).get("hook_texts", {})
+        return dict(kept) if isinstance(kept, dict) else {}
+
+    def approve(
+        self,
+        project: Path,
+        prints: Mapping[str, str],
+        texts: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Trust the project as it is now."""
-        self._update(project, files=dict(prints))
+        self._update(project, files=dict(prints), texts=dict(texts))
 
     def hooks_of(self, project: Path) -> str:
         """The hash of the trusted hooks in other agents' files; empty if they were never trusted."""
@@ -79,9 +106,15 @@ class TrustFile:
         pages = self._entry(project).get("pages", {})
         return dict(pages) if isinstance(pages, dict) else {}
 
-    def approve_hooks(self, project: Path, mark: str, pages: Mapping[str, str]) -> None:
+    def approve_hooks(
+        self,
+        project: Path,
+        mark: str,
+        pages: Mapping[str, str],
+        texts: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Trust these hooks, and those of these pages, as they are now."""
-        self._update(project, hooks=mark, pages=dict(pages))
+        self._update(project, hooks=mark, pages=dict(pages), hook_texts=dict(texts))
 
     def repositories(self) -> dict[str, str]:
         """The repositories in which git may read without asking, each with the hash of its configuration."""
@@ -141,7 +174,11 @@ class TrustFile:
                     remedy=f"Look at it, then: chmod 600 {shlex.quote(str(self.path))}.",
                 )
             try:
-                found = json.load(file)
+                version = (str(self.path), facts.st_ino, facts.st_mtime_ns, facts.st_size)
+                found = _DECODED.get(version)
+                if found is None:
+                    _DECODED.clear()
+                    found = _DECODED[version] = json.load(file)
                 if found["version"] != _VERSION:
                     raise ValueError(found["version"])
                 return {
@@ -176,8 +213,20 @@ def trust_file(environ: Mapping[str, str]) -> TrustFile:
 
 
 def fingerprints(project: Path, layers: Iterable[Layer]) -> dict[str, str]:
-    """The hash of each configuration file, as it was read, and of each file in the project that it names."""
+    """The hash of each configuration file, as it was read, and of each file that it names."""
     texts = {Path(layer.name): layer.text for layer in layers}
+    named = named_files(project, layers)
+    prints = {
+        _relative(project, path): hashlib.sha256(text.encode()).hexdigest()
+        for path, text in texts.items()
+    }
+    return {**prints, **{_relative(project, path): _hash(path) for path in named}}
+
+
+def named_files(project: Path, layers: Iterable[Layer]) -> list[Path]:
+    """The files that configuration files name, and what these run."""
+    layers = list(layers)
+    texts = {Path(layer.name) for layer in layers}
     said = sorted({path for each in layers for path in _named_files(project, each.data)} - {*texts})
     named = sorted({*said, *find_dependencies(project, said).files})
     if len(named) > _MAX_FILES:
@@ -185,11 +234,23 @@ def fingerprints(project: Path, layers: Iterable[Layer]) -> dict[str, str]:
             f"the configuration of {project} names more than {_MAX_FILES} files.",
             remedy="Name smaller directories in it.",
         )
-    prints = {
-        _relative(project, path): hashlib.sha256(text.encode()).hexdigest()
-        for path, text in texts.items()
-    }
-    return {**prints, **{_relative(project, path): _hash(path) for path in named}}
+    return named
+
+
+def read_texts(project: Path, paths: Iterable[Path]) -> dict[str, str]:
+    """The text of each file that is kept, to show later what has changed. Large files and binary ones are not."""
+    texts: dict[str, str] = {}
+    left = _MAX_TEXTS
+    for path in dict.fromkeys(paths):
+        try:
+            with path.open("rb") as file:
+                data = file.read(_MAX_TEXT + 1)
+            if len(data) <= min(_MAX_TEXT, left):
+                texts[_relative(project, path)] = data.decode()
+                left -= len(data)
+        except (OSError, UnicodeDecodeError):
+            continue
+    return texts
 
 
 def _relative(project: Path, path: Path) -> str:
@@ -205,7 +266,7 @@ def _hash(path: Path) -> str:
 
 
 def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
-    """Every file of the project that the settings name as something to run or to follow."""
+    """Every file that the settings name as something to run or to follow. Outside of the project, scripts only."""
     if isinstance(data, dict):
         for name, value in data.items():
             yield from _named_files(project, value, key if key in _READ else str(name))
@@ -226,10 +287,13 @@ def _files_at(project: Path, word: str) -> Iterator[Path]:
     if not word or "\0" in word or len(word) > 4_000:
         return
     try:
-        path = Path(os.path.normpath(project / word))
-        if path == project or not path.is_relative_to(project):
+        path = Path(os.path.normpath(project / os.path.expanduser(word)))
+        if path == project:
             return
-        if path.is_file():
+        if not path.is_relative_to(project):
+            if is_script(path):
+                yield path
+        elif path.is_file():
             yield path
         elif path.is_dir():
             yield from sorted(inside for inside in path.rglob("*") if inside.is_file())

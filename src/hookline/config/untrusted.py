@@ -55,6 +55,18 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
 }
 """Other names of these points. The lifecycle has them all, but is a layer above; a test compares the two."""
 _POINTS = {name: point for point, names in _SPELLINGS.items() for name in names}
+_UNRESTRICTIVE = frozenset(
+    {
+        "claude_settings", "description", "dialects", "errors", "journal", "limits", "mcp", "model", "model_options",
+        "model_settings", "provider_tools", "system_prompt", "version",
+    }
+)  # fmt: skip
+"""Settings without which an agent is no less guarded. Of limits, only higher ones wait for trust."""
+_UNRESTRICTIVE_OPTIONS: dict[str, tuple[str, ...]] = {
+    "approvals": ("allow", "expire_after"),
+    "bash": ("max_chars", "name", "output_dir", "pass_env", "place", "sandbox", "show"),
+    "files": ("fsync", "images", "ripgrep", "show"),
+}
 _OF_RULE = frozenset({"on", "match", "do", "reason", "name"})
 _NEVER = frozenset({"base_url", "api_key", "headers"})
 
@@ -81,6 +93,28 @@ def keep_stricter(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[KeyP
             continue  # the capability is there already
         held.append(path)
     return msgspec.structs.replace(layer, data=kept, sources=sources), held
+
+
+def restricts(path: KeyPath, value: Any, agent: str = "") -> bool:
+    """Whether a setting that waits for trust may restrict the agent that is run. What is not known counts as such."""
+    if path[0] == "agents":
+        return path[1] == agent and len(path) > 2 and restricts(path[2:], value)
+    if path[0] in _UNRESTRICTIVE:
+        return False
+    if path == ("approvals", "mode"):
+        return not _STRICTER[value]
+    if path[0] == "approvals":
+        return path[1] not in _UNRESTRICTIVE_OPTIONS["approvals"]
+    if path[0] != "capabilities":
+        return True
+    name, option = path[1], path[2] if len(path) > 2 else ""
+    if option == "enabled":
+        return value is True and name not in _GIVE_TOOLS
+    if name == "bash" and option == "policy":
+        return path[3:4] not in (("allow",), ("programs",))
+    if name in _UNRESTRICTIVE_OPTIONS:
+        return option not in ("", *_UNRESTRICTIVE_OPTIONS[str(name)])
+    return name not in _GIVE_TOOLS
 
 
 def _get(data: Any, path: KeyPath) -> Any:

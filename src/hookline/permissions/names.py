@@ -33,7 +33,7 @@ _KNOWN_ELSEWHERE = {
 }
 """Names that also mean tools with other names."""
 
-_KNOWN_HERE = (
+KNOWN_TOOLS = (
     COMMAND_TOOLS
     | FILE_TOOLS
     | {
@@ -80,15 +80,23 @@ def is_unknown_tool(written: str, tools: Sequence[str], *, alone: bool = False) 
         return False
     if alone:
         return not any(names_tool(written, tool) for tool in tools)
-    if written in _KNOWN_HERE or written in _KNOWN_ELSEWHERE:
+    if written in KNOWN_TOOLS or written in _KNOWN_ELSEWHERE:
         return False
-    return not any(names_tool(written, tool) for tool in (*tools, *_KNOWN_HERE))
+    return not any(names_tool(written, tool) for tool in (*tools, *KNOWN_TOOLS))
+
+
+def is_known_tool(written: str) -> bool:
+    """Whether a name, or a glob over names, means a tool of a capability, or one that other agents have."""
+    if written in KNOWN_TOOLS or written in _KNOWN_ELSEWHERE:
+        return True
+    names = (*KNOWN_TOOLS, *_KNOWN_ELSEWHERE)
+    return any(names_tool(written, tool) for tool in names)
 
 
 def closest(written: str, tools: Sequence[str]) -> str:
     """The tool with the most similar name; empty if there is none."""
-    known = sorted({*tools, *_KNOWN_HERE, *_KNOWN_ELSEWHERE} - {written})
-    if written in _KNOWN_HERE:
+    known = sorted({*tools, *KNOWN_TOOLS, *_KNOWN_ELSEWHERE} - {written})
+    if written in KNOWN_TOOLS:
         return ""
     found = difflib.get_close_matches(written, known, n=1)
     return found[0] if found else ""

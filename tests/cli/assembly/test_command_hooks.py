@@ -20,18 +20,18 @@ _CONFIG = (
 )
 
 
-def read(place: Any, path: str = "secret.txt") -> Any:
+def read(place: Any, path: str = "secret.txt", flags: tuple[str, ...] = ()) -> Any:
     """Run a model that reads a file."""
     model = place.script({"call": "read", "args": {"path": path}}, {"say": "Done."})
-    return place.run("run", "--model", model, "Read it.", *_BARE)
+    return place.run("run", "--model", model, "Read it.", *_BARE, *flags)
 
 
 def test_a_command_of_the_project_holds_once_it_is_trusted(place: Any) -> None:
-    """Before that, and after a change of the script, it does not run, and a line says so."""
+    """Before that, and after a change of the script, it does not run, and neither does the agent."""
     place.write("secret.txt", "x")
     place.write("hookline.toml", _CONFIG)
     place.write("guard.sh", _GUARD + "touch ran\n")
-    assert "is not trusted: hooks[0] not in force" in read(place).stderr
+    assert "hooks[0], sh ./guard.sh at before_tool_use" in read(place).stderr
     assert place.run("trust").returncode == 0
     done = read(place)
     assert "Blocked: secrets stay where they are" in done.stderr, done.stderr
@@ -40,7 +40,7 @@ def test_a_command_of_the_project_holds_once_it_is_trusted(place: Any) -> None:
     assert tested.returncode == Exit.BLOCKED
     assert "secrets stay where they are" in tested.stdout
     place.write("guard.sh", "touch ran\n")
-    assert "is changed since it was trusted" in read(place).stderr
+    assert "guard.sh: not as it was trusted" in read(place).stderr
     assert not (place.project / "ran").exists()
 
 
@@ -114,7 +114,7 @@ def test_hooks_of_another_agents_files(place: Any) -> None:
     place.write("guard.sh", _GUARD)
     place.write(".claude/settings.json", json.dumps(settings))
     before = read(place)
-    assert "Blocked" not in before.stderr
+    assert before.returncode == Exit.CONFIG
     assert "hookline trust" in before.stderr
     assert place.run("trust", "--show").returncode == Exit.CONFIG
     trusted = place.run("trust")
@@ -127,7 +127,7 @@ def test_hooks_of_another_agents_files(place: Any) -> None:
     for flags in (("--bare",), ("--set", "dialects=[]")):
         assert "Blocked" not in place.run("run", "--model", model, "x", *flags, *_BARE).stderr
     assert "is trusted no longer" in place.run("trust", "--revoke").stderr
-    assert "Blocked" not in read(place).stderr
+    assert read(place).returncode == Exit.CONFIG
 
 
 def test_hooks_in_copilots_settings_alone(place: Any) -> None:
@@ -148,7 +148,7 @@ def test_hooks_where_vs_codes_settings_say(place: Any) -> None:
     place.write(".vscode/settings.json", '{"chat.hookFilesLocations": {"guards": true}}')
     entry = {"type": "command", "command": "sh ./guard.sh"}
     place.write("guards/one.json", json.dumps({"hooks": {"PreToolUse": [entry]}}))
-    assert "guards/one.json is not trusted" in read(place).stderr
+    assert "guards/one.json: PreToolUse: sh ./guard.sh" in read(place).stderr
     assert place.run("trust").returncode == 0
     assert "Blocked: secrets stay where they are" in read(place).stderr
 
@@ -162,7 +162,8 @@ def test_trusting_hooks_is_not_trusting_the_configuration(place: Any) -> None:
         "hookline.toml",
         '[[hooks]]\non = "before_tool_use"\ncommand = "touch ours"\nmatch = "read"\n',
     )
-    assert "is not trusted: hooks[0] not in force" in read(place).stderr
+    assert read(place).returncode == Exit.CONFIG
+    assert "hooks[0], touch ours" in read(place, flags=("--without-untrusted",)).stderr
     assert (place.project / "theirs").exists()
     assert not (place.project / "ours").exists()
     place.run("trust")

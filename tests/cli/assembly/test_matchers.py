@@ -116,19 +116,6 @@ def test_a_rule_cannot_stand_around_an_action(on: str, do: str, tmp_path: Path) 
         list(ConfiguredHooks(settings, tmp_path).hooks())
 
 
-def test_a_hook_for_a_tool_that_does_not_exist_is_reported_in_a_run(place: Any) -> None:
-    """Where it is clear which one is meant: the guard holds nobody back."""
-    place.write(
-        "hookline.toml",
-        '[[hooks]]\non = "before_tool_use"\nmatch = "read|bsah"\ndo = "block"\nreason = "no"\n',
-    )
-    done = place.run("run", "--model", place.script({"say": "Hi."}), "x")
-    assert done.returncode == 0
-    assert (
-        "is for a tool 'bsah', which the agent does not have. Did you mean 'bash'?" in done.stderr
-    )
-
-
 @pytest.mark.parametrize(
     ("do", "tier"),
     [(do, "observer") for do in ("block", "ask", "stop", "redact")] + [("redact", "policy")],

@@ -39,8 +39,9 @@ def prepared(place: Any) -> str:
 def test_a_guarded_subagent_waits_for_trust_and_is_guarded_then(place: Any) -> None:
     """Before it is not started, after that its hook holds, and when its script changes it waits again."""
     model = prepared(place)
-    before = place.run("run", "x", "--model", model)
-    assert "1 hook of .claude/agents/careful.md is not trusted" in before.stderr
+    assert place.run("run", "x", "--model", model).returncode == Exit.CONFIG
+    before = place.run("run", "x", "--model", model, "--without-untrusted")
+    assert ".claude/agents/careful.md: PreToolUse: ./guard.sh" in before.stderr
     assert "without them it is not started" in before.stderr
     assert place.run("trust", "--show").returncode == Exit.CONFIG
     trusted = place.run("trust")
@@ -51,7 +52,7 @@ def test_a_guarded_subagent_waits_for_trust_and_is_guarded_then(place: Any) -> N
     assert "Blocked: only looking" in after.stderr
     place.write("guard.sh", "#!/bin/sh\nexit 0\n")
     again = place.run("run", "x", "--model", model)
-    assert "changed since it was trusted" in again.stderr
+    assert "is not as you trusted it" in again.stderr
     assert place.run("trust", "--show").returncode == Exit.CONFIG
 
 

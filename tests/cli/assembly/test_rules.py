@@ -251,12 +251,12 @@ def test_python_hooks_of_a_project(place: Any) -> None:
     assert place.run("init").returncode == 0
     done = place.run("hooks", "test", "bash", "rm notes.txt")
     assert done.returncode == Exit.BLOCKED, done.stderr
-    assert "block      no_deleting (configuration, policy): nothing is deleted here" in done.stdout
+    assert "block      no_rm (configuration, policy): rm is not run here" in done.stdout
     assert place.run("hooks", "test", "bash", "ls").returncode == 0
-    place.write("hooks.py", "def no_deleting(ctx):\n    open('ran', 'w')\n")
+    place.write("hooks.py", "def no_rm(ctx):\n    open('ran', 'w')\n")
     done = place.run("hooks", "test", "bash", "rm notes.txt")
     assert "changed since it was trusted" in done.stderr
-    assert "no_deleting" not in done.stdout
+    assert "no_rm" not in done.stdout
     assert not (place.project / "ran").exists()
 
 

@@ -16,6 +16,7 @@ from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
+from hookline.command_hooks import CommandHooks
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.definition import Plans
 from hookline.drivers import ScriptedDriver
@@ -41,6 +42,10 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     played: int = 0
     """How many turns of a script were used before the run was interrupted or paused."""
     folder: Path = msgspec.field(default_factory=Path.cwd)
+    commands: CommandHooks | None = None
+    """The hooks that are programs, if the command has found them already, and has reported what is not trusted."""
+    is_lenient: bool = False
+    """Wrong names of tools are no errors: the command lists them itself."""
     found: dict[str, Any] = {}
     """Receives capabilities that the command needs later."""
     driver: Any = None
@@ -68,18 +73,24 @@ async def open_agent(settings: Settings, additions: AgentAdditions) -> AsyncIter
             with user_code():
                 agent = await _open(settings, additions, stack)
             stack.callback(leaving.enter_context, user_code())  # closing runs user code, too
-            _warn_of_missing_tools(agent, settings, additions)
+            _check_tool_names(agent, settings, additions)
             yield agent
 
 
-def _warn_of_missing_tools(agent: Agent, settings: Settings, additions: AgentAdditions) -> None:
+def _check_tool_names(agent: Agent, settings: Settings, additions: AgentAdditions) -> None:
+    """Refuse or report rules and hooks that are about no tool of the agent."""
+    if additions.is_lenient:
+        return
     configuration = settings.configuration
     approvals = configuration.approvals
     has_match = any(hook.match is not None for hook in configuration.hooks)
     if approvals.deny or approvals.ask or approvals.allow or has_match:
-        from hookline.cli.assembly.hooks import warn_of_missing_tools
+        from hookline.cli.assembly.tool_names import check_tool_names
 
-        warn_of_missing_tools(agent.definition.toolbox, settings, additions.warn)
+        check_tool_names(agent.definition.toolbox, settings, additions.warn)
+    commands: CommandHooks | None = additions.found.get("commands")
+    for note in commands.never_asked(agent.definition) if commands is not None else ():
+        additions.warn(f"{note.text} {note.remedy}")
 
 
 async def _open(
@@ -192,7 +203,10 @@ async def _configure(
     builder.with_error_policy(_error_policy(configuration))
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
-    commands = command_hooks(settings, additions.folder, additions.warn)
+    commands = additions.commands or command_hooks(settings, additions.folder)
+    for warning in commands.warnings if commands is not None else ():
+        if not additions.commands or warning not in additions.commands.untrusted.warnings:
+            additions.warn(warning)
     for capability in capabilities_of(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)
     for text in skipped:
@@ -205,6 +219,7 @@ async def _configure(
 
         builder.with_capability(ConfiguredHooks(settings, additions.folder))
     if commands is not None:
+        additions.found["commands"] = commands
         commands.runner.terminal, commands.runner.display = additions.terminal, additions.display
         if commands.counts_objections:
             commands.cap_of_others = _OBJECTIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A variable of the user's environment, in headers and environments."""
 
 
-def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
+def command_hooks(settings: Settings, folder: Path) -> CommandHooks | None:
     """The capability that runs them, for an agent that works in a folder; None if there are none."""
     own = list(_own_handlers(settings))
     pages = pages_in(settings.configuration.capabilities, settings.project)
@@ -42,10 +42,9 @@ def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None])
         agents=pages.get("agents", ()),
         skills=pages.get("skills", ()),
     )
-    for warning in found.warnings:
-        warn(warning)
     if not (found.handlers or found.warnings or pages):
         return None
+    found.pin_scripts()
     found.runner.mode = settings.configuration.approvals.mode
     return found
 

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from hookline._aio import WorkerThread, is_async_callable
-from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
+from hookline.cli.assembly.matchers import match_of, matcher_of
 from hookline.cli.assembly.rules import rule_of
+from hookline.cli.assembly.tool_names import wrong_names_in_hook
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
@@ -27,10 +28,7 @@ from hookline.hooks.hook import target_of
 from hookline.hooks.plan import with_timeout
 from hookline.lifecycle import AgentContext, point_named
 from hookline.lifecycle.contexts import LiveRun
-from hookline.state import ToolCall
-from hookline.tools import Toolbox
 
-_GLOB = {*"*?["}
 _SYNC_TIMEOUT = 60.0
 """Seconds for a synchronous hook that names no limit: for its own code, without what it wraps."""
 
@@ -96,14 +94,14 @@ class ConfiguredHooks:
         for position, hook in enumerate(self._settings.configuration.hooks):
             if hook.run is None and hook.do is None:
                 continue
-            for name, meant in find_missing_tools(hook, definition.toolbox):
-                where = self._settings.where("hooks", position)
+            where = self._settings.where("hooks", position)
+            for wrong in wrong_names_in_hook(hook, where, self._settings, definition.toolbox):
                 other = "Correct its name, give the agent the tool, or leave it out."
                 yield Note(
-                    f"{where}: the hook '{hook.name or hook.run or _default_name(hook)}' is for a tool '{name}', "
+                    f"{where}: the hook '{hook.name or hook.run or _default_name(hook)}' is for a tool '{wrong.name}', "
                     "which the agent does not have.",
                     is_problem=True,
-                    remedy=f"Did you mean '{meant}'?" if meant else other,
+                    remedy=f"Did you mean '{wrong.meant}'?" if wrong.meant else other,
                     hook=self._names.get(position, ""),
                 )
 
@@ -185,55 +183,3 @@ def load_hook(target: str, project: Path) -> Any:
             f"the hook '{target}' cannot be loaded: {type(error).__name__}: {error}."
         ) from error
     return attribute_of(module, path, "hook")
-
-
-# --- rules and hooks for tools that do not exist --------------------------------------------------------
-
-
-def find_missing_tools(hook: HookSettings, toolbox: Toolbox) -> Iterator[tuple[str, str]]:
-    """The tools that a hook is for and the agent lacks, each with the tool that was probably meant."""
-    point = point_named(hook.on)
-    if hook.match is None or not has_tool(point):
-        return
-    match = match_of(hook, point)
-    rule, pattern = match.rule, match.tool
-    tools = [tool.name for tool in toolbox]
-    names = [] if not pattern or pattern.startswith("/") else names_in(pattern)
-    lost = [name for name in names if not ({name, *ours_of(name)} & {*tools} or set(name) & _GLOB)]
-    if not (rule or lost):
-        return
-    from hookline.command_hooks.checks import unknown_tools
-    from hookline.permissions import Rule
-
-    yield from unknown_tools([rule] if rule else [], toolbox)
-    for name in lost:
-        # A rule knows more names for a tool than a plain name does.
-        ours = [tool for tool in tools if Rule(name).touches(ToolCall("", tool))]
-        yield from [(name, ours[0])] if ours else unknown_tools([name], toolbox)
-
-
-def warn_of_missing_tools(
-    toolbox: Toolbox, settings: Settings, warn: Callable[[str], None]
-) -> None:
-    """Report rules and hooks for tools that the agent lacks: most likely a name is misspelled.
-
-    For an agent in Python only rules of flags count. A file may be for several agents: what it says is reported only
-    if it is clear which tool it means.
-    """
-    approvals, is_own = settings.configuration.approvals, bool(settings.target)
-    names = tuple(tool.name for tool in toolbox)
-    for kind in ("deny", "ask", "allow"):
-        for position, text in enumerate(getattr(approvals, kind)):
-            from hookline.permissions import Rules
-
-            where = settings.where("approvals", kind, position)
-            for rule, meant in Rules(deny=[text]).strangers(names):
-                if where.startswith("--") or (meant and not is_own):
-                    hint = f" Did you mean '{meant}'?" if meant else ""
-                    warn(f"{where}: there is no tool '{rule.tool}' here for '{text}'.{hint}")
-    for position, hook in enumerate(() if is_own else settings.configuration.hooks):
-        for name, meant in find_missing_tools(hook, toolbox):
-            if meant:
-                where = settings.where("hooks", position)
-                text = f"the hook is for a tool '{name}', which the agent does not have."
-                warn(f"{where}: {text} Did you mean '{meant}'?")

@@ -261,6 +261,11 @@ class Codex(Claude):
             return ShownCall("Bash", {"command": shlex.join(words)}, (shown.name,))
         return shown
 
+    def names_of_tool(self, event: str, tool: str) -> tuple[str, ...]:
+        """As usual; what reads files is a command, too."""
+        names = super().names_of_tool(event, tool)
+        return (*names, "Bash") if names and tool in _READING else names
+
     def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes. A changed command for reading is ignored."""
         if call.name in _READING:

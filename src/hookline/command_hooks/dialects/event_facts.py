@@ -391,6 +391,9 @@ class EventDialect(Dialect):
             return found.shown.names
         return (str(about.sent(found)[about.matched]),) if about.matched else None
 
+    def names_of_tool(self, event: str, tool: str) -> tuple[str, ...]:
+        return self.tools.names(tool) if self.events[event].matched == TOOL else ()
+
     def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         found = EventFacts(self, ctx, facts)
         return {**self.sent_always(handler.event, found), **self.events[handler.event].sent(found)}

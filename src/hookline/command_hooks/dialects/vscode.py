@@ -188,6 +188,12 @@ class VsCode(Claude):
         call = expect_context(ctx, ToolHookContext).tool_call
         return (*found, self._copilot.show(call, facts).name, *_names_of(call))
 
+    def names_of_tool(self, event: str, tool: str) -> tuple[str, ...]:
+        """As Claude's; also the names in Copilot and VS Code."""
+        names = super().names_of_tool(event, tool)
+        theirs = (*self._copilot.tools.names(tool), *_names_of(ToolCall("", tool)))
+        return (*names, *theirs) if names else ()
+
     def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         """As Claude's, with the fields of Copilot and VS Code."""
         sent = super().payload(handler, ctx, facts)

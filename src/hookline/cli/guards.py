@@ -1,0 +1,131 @@
+"""Hooks and rules that are configured and not in force: without them no agent is driven, unless a person says so."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hookline.cli.assembly.command_hooks import command_hooks
+from hookline.cli.assembly.verification import load_verified
+from hookline.cli.terminal import is_terminal, printable
+from hookline.command_hooks import CommandHooks
+from hookline.config import HeldSetting, Layer, Settings, TrustStatus, trust_file
+from hookline.errors import TrustError
+
+_FLAG = "--without-untrusted"
+
+
+class Guards(msgspec.Struct, frozen=True):
+    """What guards the agent of a command."""
+
+    settings: Settings
+    commands: CommandHooks | None
+    """The hooks that are programs; None for an agent of your own, and if there are none."""
+    missing: tuple[str, ...] = ()
+    """What is configured and not in force."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Guards:
+        """The guards that these settings describe. An agent of your own has its hooks in its code."""
+        if settings.target:
+            return cls(settings, None)
+        commands = command_hooks(settings, Path.cwd())
+        missing = list(map(_describe, settings.held)) if settings.missing_guards else []
+        if settings.trust_status is TrustStatus.CHANGED:
+            from hookline.cli.trust import ProjectTrust
+
+            changes = ProjectTrust(settings.project, trust_file(os.environ)).changes
+            missing += [f"{name}: not as it was trusted" for name in changes]
+        if commands is not None:
+            off = commands.untrusted
+            hooks = [f"{each.source.label}: {each.event}: {each.runs}" for each in off.held]
+            missing += [*hooks, *off.warnings[bool(hooks) :]]  # the first one is about these
+        return cls(settings, commands, tuple(map(printable, missing)))
+
+
+def _describe(held: HeldSetting) -> str:
+    hook: Any = held.value
+    if not (isinstance(hook, dict) and "on" in hook):
+        return f"{held.where}: {held.setting}"
+    what: Any = next(hook[key] for key in ("run", "command", "url", "do") if hook.get(key))
+    words = what if isinstance(what, str) else " ".join(what)
+    return f"{held.where}: {held.setting}, {words} at {hook['on']}"
+
+
+def require_guards(arguments: argparse.Namespace, settings: Settings, flags: Layer) -> Guards:
+    """The guards of an agent that is about to be driven. If some are missing, a person decides, or nothing is run."""
+    guards = Guards.of(settings)
+    if not guards.missing:
+        return guards
+    if not arguments.without_untrusted:
+        if not can_ask(arguments):
+            raise _refusal(guards)
+        if _ask(guards) == "trust":
+            again = load_verified(flags, agent=settings.agent, bare=settings.is_bare)
+            guards = Guards.of(again)
+            if guards.missing:  # it has changed in the meantime
+                raise _refusal(guards)
+            return guards
+    _print(f"hookline: without these, which are not trusted ({settings.project}):", guards.missing)
+    return guards
+
+
+def _refusal(guards: Guards) -> TrustError:
+    project = guards.settings.project
+    lines = "".join(f"\n  {line}" for line in guards.missing)
+    return TrustError(
+        f"nothing was run, because {project} {_why(guards)}.",
+        remedy=f"Look at it (hookline trust --show {project}), then: hookline trust {project}. "
+        f"Or run without what is not in force, {_FLAG}:{lines}",
+    )
+
+
+def _why(guards: Guards) -> str:
+    has_changed = guards.settings.trust_status is TrustStatus.CHANGED or (
+        guards.commands is not None and guards.commands.untrusted.has_changed
+    )
+    return "is not as you trusted it" if has_changed else "is not trusted"
+
+
+def _ask(guards: Guards) -> str:
+    """Show what is missing and what has changed, and ask. Every answer but two words is a no."""
+    from hookline.cli.trust import ProjectTrust
+
+    project = guards.settings.project
+    _print(f"hookline: {project} {_why(guards)}. Not in force:", guards.missing)
+    now = ProjectTrust(project, trust_file(os.environ))  # reads every file, which may take a while
+    _print("What would be trusted:", list(now.contents()))
+    differences = list(now.differences())
+    if differences:
+        _print("What has changed:", differences)
+    print(
+        "Type `trust` to approve all of this, or `without` to run without it. Anything else quits.\n"
+        "[quit] ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    answer = sys.stdin.readline().strip().lower()
+    if answer == "trust":
+        now.approve()
+    elif answer != "without":
+        raise TrustError(
+            "nothing was run.", remedy=f"Approve it with hookline trust {project}, or: {_FLAG}."
+        )
+    return answer
+
+
+def _print(head: str, lines: Sequence[str]) -> None:
+    print(head, *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
+
+
+def can_ask(arguments: argparse.Namespace) -> bool:
+    """Whether somebody can answer: questions can be shown on a terminal, and keys read from one."""
+    wants_no_question = getattr(arguments, "no_input", False) or getattr(arguments, "json", False)
+    return not wants_no_question and is_terminal(sys.stdin) and is_terminal(sys.stderr)
