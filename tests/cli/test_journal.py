@@ -80,7 +80,7 @@ def test_resume_accepts_a_loss_when_it_is_told_to(place: Any, journal: Path) -> 
 def test_resume_accepts_a_log_that_is_gone(place: Any, journal: Path) -> None:
     """Only the database was copied while it was in use: it cannot even be read before that."""
     with SQLiteJournal(journal) as opened:
-        (info, *_) = opened.runs()
+        (info, *_) = opened.runs_sync()
         opened.vacuum()  # so that the file has everything
         copy = journal.read_bytes()
     journal.write_bytes(copy)
