@@ -33,6 +33,7 @@ from hookline import (
 from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction
 from hookline.journal import JournalStore, MemoryJournal, RunTakenUp, fold
+from hookline.lifecycle import HookPoint
 from hookline.playback import Replayed, replay
 from hookline.state import ResultStatus, StopReason
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
@@ -757,3 +758,39 @@ async def test_a_stop_that_was_not_from_outside_is_judged_again() -> None:
     journal = MemoryJournal()
     await agent(journal, "before_step", lambda ctx: HookOutcome.stop("no")).run("go", run_id="run")
     assert not (await replay(journal, "run", agent(None, "before_step", None))).identical
+
+
+async def test_a_hook_sees_the_time_that_other_hooks_had_taken() -> None:
+    """At every point the time is the one of then, also where a hook decides by it."""
+    clock, seen = FakeClock(), list[tuple[str, float]]()
+
+    def double(n: int) -> int:
+        """Double a number."""
+        return 2 * n
+
+    def look(ctx: Any) -> HookOutcome | None:
+        seen.append((ctx.point.value, ctx.now))
+        clock.advance(1.5)
+        steps = ctx.state.steps if ctx.point is HookPoint.BEFORE_INFERENCE else ()
+        is_late = bool(steps) and ctx.now - steps[0].started_at > 20
+        return HookOutcome.stop("too slow") if is_late else None
+
+    def agent(journal: JournalStore | None) -> hookline.Agent:
+        builder = AgentBuilder().with_tools(double).with_clock(clock)
+        for point in HookPoint:
+            if not point.around:
+                builder.add_hook(point, look, name=f"look at {point.value}")
+                builder.add_hook(point, lambda _: clock.advance(0.25), name=f"{point.value} too")
+        if journal is None:
+            return builder.build(model=None)
+        turns = [call("double", n=2), call("double", n=3), say("Done.")]
+        return builder.with_driver(ScriptedDriver(turns)).with_journal(journal).build()
+
+    journal = MemoryJournal()
+    result = await agent(journal).run("x", run_id="r")
+    assert "too slow" in result.explain()
+    then = seen.copy()
+    seen.clear()
+    replayed = await replay(journal, "r", agent(None))
+    assert replayed.identical, replayed
+    assert seen == then

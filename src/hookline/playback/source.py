@@ -24,7 +24,6 @@ from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.agent.run_index import (
     Place,
-    RecordedCall,
     Round,
     RunPart,
     hook_error_of,
@@ -41,6 +40,7 @@ from hookline.journal import (
     Durable,
     ErrorRaised,
     HookRan,
+    HooksPassed,
     Listener,
     Record,
     RunFinished,
@@ -304,6 +304,8 @@ class PlaybackSource(AnswerSource):
         self.run: Run | None = None
         self.tries: Counter[Any] = Counter()
         """How often something was asked for that may be asked for more than once."""
+        self._hook_times: list[float] = []
+        """When the hooks that are being asked were done then, by record."""
         self._drives = 0
         self._decisions: dict[tuple[int | None, str, str], list[ErrorRaised]] = defaultdict(list)
         """What is left of what the error policy decided, by step, call id and class of the error."""
@@ -369,6 +371,8 @@ class PlaybackSource(AnswerSource):
         self.comparison.hear(record)
         if isinstance(record, StepFinished) and record.step.index in self.recording.steps:
             self.playback.clock.move_to(self.recording.steps[record.step.index].at)
+        elif isinstance(record, HookRan | HooksPassed):
+            self._pass_time()
         elif isinstance(record, RunFinished):
             self.playback.compare(self)
 
@@ -524,7 +528,20 @@ class PlaybackSource(AnswerSource):
         if _is_judged_anew(run, ctx) and any(ran.tier != "policy" for ran in round_):
             return place, ()  # no policy was asked then; what is on record was said of it later
         self.tries[self._drives, place] += 1
+        # Hooks that passed together have one record, and the run read its clock once, after them.
+        self._hook_times = [ran.at for ran in {ran.seq: ran for ran in round_}.values()]
+        self._pass_time()
         return place, round_
+
+    def _show_time_before(self, place: Place, at: float) -> None:
+        """Show when something was done that was recorded after the hooks at a place: when they began, or `at`."""
+        round_ = self.part.rounds.at(place, self.tries[self._drives, place])
+        self.playback.clock.move_to(round_[0].at - round_[0].duration if round_ else at)
+
+    def _pass_time(self) -> None:
+        """Show the time at which the next hooks of a round were done, if there are any."""
+        if self._hook_times:
+            self.playback.clock.move_to(self._hook_times.pop(0))
 
     def who_answers(
         self, run: Run, plan: Plan, place: Place, round_: Round, keeps: Keeps = "none"
@@ -611,7 +628,7 @@ class PlaybackSource(AnswerSource):
             run.record_fallback(error, failed.reason)
         response = then.response
         if then.answer is not None and response is not None and not then.answer.supplied:
-            playback.clock.move_to(then.answer.at)
+            self._show_time_before(place_of("after_inference", step, ""), then.answer.at)
             self._cancel_as_then(run, step)
             run.step.withdraw(then.answer.withdrawn)
             return response
@@ -653,15 +670,16 @@ class PlaybackSource(AnswerSource):
                 context, [child for child in together if child.child_run_id not in started]
             )
             started.update(child.child_run_id for child in together)
-        return await self._result(run, step, then, self.number("use", step, call.id))
+        return await self._result(run, step, call.id)
 
-    async def _result(self, run: Run, step: int, then: RecordedCall, number: int) -> Any:
+    async def _result(self, run: Run, step: int, call_id: str) -> Any:
         """The result of a call, or what it failed of at this attempt."""
+        then, number = self.recording.call(step, call_id), self.number("use", step, call_id)
         result, intent = then.result, then.intent
         if result is None or result.status is ResultStatus.CANCELLED:
             await self._wait_for_others(step)
             await self.playback.stop_here(run)
-        self.playback.clock.move_to(then.at)
+        self._show_time_before(place_of("after_tool_use", step, call_id), then.at)
         self.tries["settled", step] += 1
         self._cancel_as_then(run, step)
         errors = then.errors
