@@ -165,7 +165,9 @@ def first_time(hook: Any) -> Any:
 
 def test_the_tables_have_a_row_for_every_point() -> None:
     """Besides the three that wrap an action."""
-    assert set(TABLE) == {point.value for point in HookPoint if not point.around}
+    points = {point.value for point in HookPoint if not point.around}
+    assert set(TABLE) == points, "add a Row to TABLE"
+    assert set(CARRIES) == set(REACHED), "add what its context carries to CARRIES"
 
 
 @pytest.mark.parametrize("point", REACHED)

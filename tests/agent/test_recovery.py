@@ -26,15 +26,18 @@ from hookline import (
     AgentState,
     Decision,
     HookOutcome,
+    HookPoint,
     RunResult,
     RunStatus,
     StopReason,
     ToolContext,
     tool,
 )
+from hookline.capabilities import Summarization
 from hookline.definition import Doubt, InDoubt
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction
+from hookline.hooks import Point
 from hookline.journal import ChildFinished, HookRan, Record, RunStarted, RunTakenUp, fold, hooks_in
 from hookline.playback import replay
 from hookline.state import ResultStatus, check_transcript
@@ -74,6 +77,43 @@ def test_a_run_that_is_resumed_becomes_what_it_would_have_become(case: Case, whe
     _check_not_repeated(case, again, known)
     replayed = asyncio.run(replay(again.tape, "run", World(case, Tape()).agent()))
     assert replayed.identical, replayed
+
+
+_USUAL = Case((("look", "fails", "delegate"), ("look",)))
+_WAYS_THERE: dict[str, Case] = {
+    "before_compact": _USUAL._replace(script=(("look",),) * 6),
+    "permission_request": Case((("look",),), (("before_tool_use", "policy ask"),)),
+    "agent_failed": Case((("look", "fails"),), on_error=ErrorAction.STOP),
+}
+"""The points where the usual run of the next test does not come, and a run that does."""
+
+
+class Compacting(World):
+    """An agent with a small window, if a hook waits for a summary."""
+
+    def agent(self) -> Any:
+        builder = self.builder()
+        if ("before_compact", "note") in self.case.hooks:
+            model = ScriptedDriver([say("short")] * 9)
+            builder.with_capability(Summarization(20, keep_messages=1, model=model))
+        return builder.build()
+
+
+@pytest.mark.parametrize(
+    "point", [each for each in HookPoint if "state" in each.changes and not each.around], ids=str
+)
+def test_what_a_hook_changed_at_any_point_is_not_lost(point: Point[Any]) -> None:
+    """Wherever the process dies, the run that is resumed has it, once."""
+    case = _WAYS_THERE.get(point.value, _USUAL)
+    case = case._replace(hooks=(*case.hooks, (point.value, "note")))
+    whole = Compacting(case, Tape())
+    expected = asyncio.run(driven(whole, whole.agent().run("go", run_id="run")))
+    changed = [ran for ran in hooks_in(whole.tape.written) if ran.point == point and ran.changes]
+    assert changed, f"no run here comes to {point.value}: add one to _WAYS_THERE"
+    for at in whole.tape.cuts():
+        again = Compacting(case, cut(whole.tape, at))
+        result = asyncio.run(driven(again, again.agent().resume("run")))
+        assert story_of(result) == story_of(expected), f"cut after {whole.tape.written[at - 1]}"
 
 
 async def until_done(world: World, result: RunResult) -> list[RunResult]:

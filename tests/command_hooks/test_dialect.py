@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,15 @@ import pytest
 
 import hookline.command_hooks
 from hookline import errors
-from hookline.command_hooks import Dialect, Handler, ProgramAnswer, ProgramResult, register_dialect
+from hookline.command_hooks import (
+    CommandHooks,
+    Dialect,
+    Handler,
+    HookSearch,
+    ProgramAnswer,
+    ProgramResult,
+    register_dialect,
+)
 from hookline.command_hooks.dialect import all_dialects, dialect_named
 
 ROOT = Path(hookline.command_hooks.__file__).parent
@@ -93,6 +102,37 @@ def test_an_answer_with_an_unknown_status_is_an_error() -> None:
     """The remedy lists the words there are."""
     with pytest.raises(errors.UsageError, match="'completed', 'blocked', 'failed'"):
         ProgramAnswer(status="done")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["find", "find_named"])
+def test_a_dialect_that_fails_on_its_files_is_an_error(
+    stage: Any, toy: Dialect, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """Nobody knows which guards were in them. The error names the dialect and its folder."""
+
+    def broken(self: Toy, search: HookSearch) -> Iterator[Handler]:
+        yield json.loads("{")
+
+    monkeypatch.setattr(Toy, method, broken)
+    monkeypatch.setattr(Toy, "has_files", method == "find")
+    monkeypatch.setattr(Toy, "configuration_folders", (".toy",))
+    with pytest.raises(
+        errors.BuildError, match=r"'toy' cannot read the hooks in \.toy: JSONDecodeError"
+    ):
+        stage.discover()
+
+
+def test_a_dialect_that_fails_on_one_file_names_it(
+    stage: Any, toy: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as it is known."""
+    monkeypatch.setattr(Toy, "has_files", True)
+    monkeypatch.setattr(Toy, "read", lambda *given: 1 / 0)
+    path = stage.file("toy.json", {})
+    with pytest.raises(
+        errors.BuildError, match=r"'toy' cannot read the hooks in .*toy\.json: ZeroDiv"
+    ):
+        CommandHooks.from_file(path, "toy", project=stage.root)
 
 
 def test_an_unknown_dialect_is_an_error() -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from hookline.command_hooks import Handler, HookSource, Level
-from hookline.command_hooks.hook_kinds import problem_with
+from hookline.command_hooks.hook_kinds import can_decide, problem_with
+from hookline.hooks import Point
 from hookline.journal import HookRan
+from hookline.lifecycle import HookPoint
 
 
 class Server:
@@ -159,10 +161,32 @@ def test_which_addresses_may_decide(url: str, level: Level, fine: bool) -> None:
     assert (problem_with(handler, is_deciding=True) == "") is fine
 
 
+@pytest.mark.parametrize("point", [each for each in HookPoint if not each.around])
+def test_hooks_decide_where_something_can_be_blocked(point: Point[Any]) -> None:
+    """So a new point that can be blocked needs https, and a changed script blocks there."""
+    handler = Handler(HookSource("hookline", Level.USER), point.value)
+    assert can_decide(handler, point) is (point.blocks is not None)
+
+
+@pytest.mark.parametrize(
+    ("event", "point"),
+    [
+        ("SessionStart", HookPoint.EXECUTION_START),
+        ("SessionStart", HookPoint.BEFORE_INFERENCE),
+        ("PostCompact", HookPoint.BEFORE_INFERENCE),
+        ("MessageDisplay", HookPoint.AFTER_INFERENCE),
+        ("Notification", HookPoint.PERMISSION_REQUEST),
+    ],
+)
+def test_events_that_block_nothing_decide_nothing(event: str, point: Point[Any]) -> None:
+    """Wherever they happen."""
+    assert not can_decide(Handler(HookSource("claude", Level.USER), event), point)
+
+
 def test_an_observer_may_use_plain_http() -> None:
     """Its answer decides nothing."""
     handler = Handler(
-        HookSource("claude", Level.USER), "PostToolUse", kind="http", url="http://log.example/"
+        HookSource("claude", Level.USER), "Notification", kind="http", url="http://log.example/"
     )
     assert problem_with(handler, is_deciding=False) == ""
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks import TrustStore, is_trusted, trust
+from hookline.command_hooks import Handler, HookSource, Level, TrustStore, is_trusted, trust
 from hookline.errors import UsageError
+from hookline.journal import HookRan
 from hookline.testing import call, say
 
 
@@ -108,6 +109,23 @@ def test_a_script_that_changes_during_a_run_is_not_run_and_blocks(guarded: Any) 
     result = guarded.run(hooks)
     assert "changed since it was trusted" in result.state.messages[2].text
     assert not (guarded.root / "evil").exists()
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["execution_start", "before_step", "before_inference", "after_inference", "after_tool_use", "output"],
+)  # fmt: skip
+def test_a_changed_script_blocks_at_every_point_that_can_be_blocked(stage: Any, point: str) -> None:
+    """Also one that fails open."""
+    stage.script("guard.sh", "#!/bin/sh\n")
+    source = HookSource("hookline", Level.PROJECT)
+    hooks = stage.hooks(Handler(source, point, command="./guard.sh", on_failure="open"))
+    stage.script("guard.sh", f"#!/bin/sh\ntouch {stage.root}/evil\n")
+    records = stage.run(hooks).records
+    said = [(each.verdict, each.reason) for each in records if isinstance(each, HookRan)]
+    assert said[0][0] == "block"
+    assert "changed since it was trusted" in said[0][1]
+    assert not (stage.root / "evil").exists()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hookline.command_hooks import Dialect
+from hookline.command_hooks.dialect import all_dialects
 from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail, ShellPolicy, protected
 from hookline.containment.protected import AGENT_CONFIGURATION, RUN_BELOW
+from hookline.containment.sandbox.tables import HELD
 from hookline.containment.sandbox.work_tree import WorkTree
 from hookline.errors import ProtectedPathError
 
@@ -48,6 +51,21 @@ def test_nothing_of_the_whole_table_stays(tmp_path: Path) -> None:
         (tmp_path / "sub" / name).write_text("planted")
     tree.leave(visit)
     assert set(visit.moved) == {f"sub/{name}.from-command" for name in names}
+
+
+@pytest.mark.parametrize("dialect", all_dialects().values(), ids=lambda each: each.name)
+def test_the_folders_of_every_dialect_are_protected(dialect: Dialect) -> None:
+    """Else a command could plant hooks there, which the next run obeys."""
+    for folder in dialect.configuration_folders:
+        if (
+            folder == ".github"
+        ):  # workflows and templates are the project's own: only what is below is an agent's
+            missing = set(dialect.protected_folders) - PROTECTED
+        else:
+            missing = {folder} - (PROTECTED & set(HELD))
+        assert not missing, (
+            f"add {missing} to containment/protected.py and HELD of sandbox/tables.py"
+        )
 
 
 BY_PLACE = """

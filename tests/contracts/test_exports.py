@@ -31,11 +31,7 @@ FACADE = """
     FailureHookContext Matcher
 """.split()
 
-POINTS = """
-    session_start execution_start prompt_submit before_step before_inference after_inference
-    before_tool_use permission_request after_tool_use after_step should_continue stop output
-    execution_end error agent_failed subagent_start subagent_stop before_compact session_end
-""".split()
+POINTS = [point.value for point in hookline.HookPoint if not point.around]
 
 EVERY_CONTEXT = """
     point state metadata with_state with_metadata verdict

@@ -65,7 +65,9 @@ def test_the_page_says_what_a_block_means() -> None:
 def test_the_page_says_what_a_hook_may_change(point: Point[object]) -> None:
     """The row of a point names its context, and every field a hook may change there."""
     table = rows(section(HOOKS, "Contexts"))
-    (row,) = (row for row in table if point.value in names(row[0]))
+    found = [row for row in table if point.value in names(row[0])]
+    assert len(found) == 1, f"docs/hooks.md, 'Contexts', has {len(found)} rows for {point.value}"
+    (row,) = found
     assert names(row[1]) == [point.context.__name__]
     changeable = {WORDS.get(field, field) for field in point.changes - {"evaluations"}}
     assert [field for field in sorted(changeable) if field not in row[3]] == []

@@ -177,6 +177,13 @@ def test_a_call_can_be_changed() -> None:
         ctx.with_args(a=object())
 
 
+def test_the_tool_has_not_run_at_any_point_before_its_result() -> None:
+    """Also when a person is asked, and inside the hooks around it."""
+    points = [each for each in HookPoint if each.is_tool_event]
+    after = [each for each in points if not ToolHookContext(point=each).is_before_tool]
+    assert after == [HookPoint.AFTER_TOOL_USE]
+
+
 def test_a_result_can_be_supplied_before_the_call() -> None:
     """As a value, None included; it belongs to the call."""
     ctx = ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=CALL)

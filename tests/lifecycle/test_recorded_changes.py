@@ -14,6 +14,7 @@ from hookline import (
     ToolCall,
     ToolHookContext,
 )
+from hookline.hooks import Point
 from hookline.lifecycle import AgentContext
 from hookline.lifecycle.recorded_changes import can_be_redone, describe_changes, redo_changes
 from hookline.state import InferenceRequest, Log, ToolSpec, Usage, UserMessage
@@ -23,6 +24,16 @@ STEP = StepHookContext(point=HookPoint.BEFORE_STEP, state=STATE)
 TOOL = ToolHookContext(
     point=HookPoint.BEFORE_TOOL_USE, state=STATE, tool_call=ToolCall("1", "add", {"a": 1})
 )
+
+
+@pytest.mark.parametrize("point", list(HookPoint), ids=str)
+def test_what_hooks_may_change_can_be_done_again(point: Point[Any]) -> None:
+    """At every point. A child's result is an exception: it is on the child's own record."""
+    given_again = {"result"} if point == HookPoint.SUBAGENT_STOP else set()
+    changes = dict.fromkeys(point.changes - given_again)
+    assert can_be_redone(changes), (
+        "add the field to lifecycle/recorded_changes.py: resume would lose it"
+    )
 
 
 def test_nothing_changed_is_none() -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         ProgramAnswer,
         ProgramResult,
         RunFacts,
+        denied,
+        failed,
     )
     from hookline.command_hooks.tools import (
         NameTest,
@@ -62,7 +64,9 @@ _HOME: dict[str, str] = {
     "TrustStore": "trust_store",
     "TrustedHooks": "trust_store",
     "definition_digest": "trusted_files",
+    "denied": "handler",
     "expression": "tools",
+    "failed": "handler",
     "hook_file": "dialects.config_files",
     "is_trusted": "trust_store",
     "names_or_expression": "tools",
@@ -100,7 +104,9 @@ __all__ = [
     "TrustStore",
     "TrustedHooks",
     "definition_digest",
+    "denied",
     "expression",
+    "failed",
     "hook_file",
     "is_trusted",
     "names_or_expression",

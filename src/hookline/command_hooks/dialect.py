@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +33,7 @@ from hookline.command_hooks.handler import (
     json_line,
 )
 from hookline.command_hooks.tools import NameTest, ShownCall, ToolNames
-from hookline.errors import RegistrationError, UsageError
+from hookline.errors import BuildError, HooklineError, RegistrationError, UsageError, in_words
 from hookline.lifecycle import AgentContext
 from hookline.state import AgentState, InferenceRequest, Log, Message, ToolCall
 
@@ -322,7 +322,8 @@ class Dialect:
     # --- what comes out -----------------------------------------------------------------------------
 
     fails_closed: ClassVar[bool] = False
-    """A hook in a program that fails blocks, unless it says otherwise."""
+    """A hook that a program or a settings file of ours names blocks when it fails, unless it says otherwise. Hooks of
+    its own files have the `on_failure` that `read` gives them."""
     denying: ClassVar[frozenset[str]] = _NONE
     """Events at which a hook that does not start, or that fails, denies."""
     is_strict: ClassVar[bool] = False
@@ -442,11 +443,28 @@ def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> lis
     handlers: list[Handler] = []
     for name, dialect in all_dialects().items():
         if name not in wanted:
-            handlers += dialect.find_named(search)
+            handlers += _found(dialect, lambda each: each.find_named(search))
     for name in wanted:
         _check_files(name)
-        handlers += dialect_named(name).find(search)
+        handlers += _found(dialect_named(name), lambda each: each.find(search))
     return [_required(each) for each in handlers]
+
+
+def _found(
+    dialect: Dialect, find: Callable[[Dialect], Iterable[Handler]], file: str = ""
+) -> list[Handler]:
+    """The hooks that a dialect finds. Of files that it fails on nobody knows which guards are in them."""
+    try:
+        return list(find(dialect))
+    except HooklineError:
+        raise
+    except Exception as error:
+        where = file or ", ".join(dialect.configuration_folders) or "its files"
+        words = f"{type(error).__name__}: {in_words(error)}"
+        raise BuildError(
+            f"the dialect '{dialect.name}' cannot read the hooks in {where}: {words}.",
+            remedy="Correct the file. The dialect should read it with hook_file(...), which reports what is wrong.",
+        ) from error
 
 
 def read_file(path: Path, dialect: str, level: Level, search: HookSearch) -> list[Handler]:
@@ -454,7 +472,7 @@ def read_file(path: Path, dialect: str, level: Level, search: HookSearch) -> lis
     if not path.is_file():
         raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
     _check_files(dialect)
-    return list(dialect_named(dialect).read(path, level, search))
+    return _found(dialect_named(dialect), lambda each: each.read(path, level, search), str(path))
 
 
 def _with_files() -> tuple[str, ...]:

@@ -25,15 +25,16 @@ from hookline.command_hooks.handler import (
     not_started,
 )
 from hookline.errors import HooklineError
-from hookline.hooks import run_hooks
+from hookline.hooks import Point, run_hooks
 from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
 from hookline.state import EMPTY, InferenceRequest, ToolCall, ToolResult, UserMessage
 
-DECIDING = frozenset(
-    {"before_tool_use", "permission_request", "prompt_submit", "stop", "subagent_stop", "subagent_start",
-     "before_compact"}
-)  # fmt: skip
-"""Points where an answer may allow or block something."""
+
+def can_decide(handler: Handler, point: Point[Any]) -> bool:
+    """Whether an answer of a hook may block something at a point."""
+    dialect, event = dialect_of(handler), handler.event
+    tells = dialect.observing | dialect.displaying | dialect.after_compaction
+    return point.blocks is not None and event not in tells and not dialect.is_restart(event)
 
 
 async def ask_hook(
@@ -43,7 +44,7 @@ async def ask_hook(
     try:
         async with asyncio.timeout(handler.timeout):
             if handler.kind == "http":
-                problem = problem_with(handler, ctx.point.value in DECIDING)
+                problem = problem_with(handler, can_decide(handler, ctx.point))
                 if problem:
                     return not_started(problem)
                 return await call_in_thread(_post, handler, json_line(payload))

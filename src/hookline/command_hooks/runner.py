@@ -30,7 +30,7 @@ from hookline.command_hooks.handler import (
     not_started,
     session_of,
 )
-from hookline.command_hooks.hook_kinds import DECIDING, HookModels, ask_hook
+from hookline.command_hooks.hook_kinds import HookModels, ask_hook, can_decide
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
 from hookline.command_hooks.script import (
     ProgramSpec,
@@ -531,7 +531,7 @@ def _changed(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
     if not handler.source.level.is_repository:
         since, remedy = "the command was started", "start the command again"
     problem = f"its script {script} has changed since {since}; look at it, and {remedy}"
-    if ctx.point.blocks is not None and ctx.point.value in DECIDING:
+    if can_decide(handler, ctx.point):
         return denied(problem)
     return failed(problem)
 

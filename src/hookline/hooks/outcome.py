@@ -257,9 +257,11 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Hook
                 break
         else:
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
+            remedy = f"Return {point.expected()}."
             if point.lenient:
-                return HookAnswer(ctx, ctx, reason=_report_ignored(entry, point, problem))
-            raise HookAnswerError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
+                said = _report_ignored(entry, point, f"{problem} {remedy}")
+                return HookAnswer(ctx, ctx, reason=said)
+            raise HookAnswerError(entry.name, point, problem, remedy=remedy)
     if isinstance(answer, Context):
         answer = HookOutcome(Kind.PROCEED, context=answer)
     _check_outcome(entry, point, answer)

@@ -421,7 +421,7 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     @property
     def is_before_tool(self) -> bool:
         """Whether the tool has not run yet."""
-        return self.point == "before_tool_use"
+        return self.point != "after_tool_use"
 
     def with_tool_call(self, call: ToolCall) -> Self:
         """This context with another call; it is validated and judged again."""

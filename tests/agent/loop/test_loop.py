@@ -152,7 +152,7 @@ async def test_state_written_at_any_point_is_kept(point: Any) -> None:
     turns = [call("fail"), say("ok")] if point != "agent_failed" else [RuntimeError("lost")]
     agent = builder(*turns).add_hook(point, lambda ctx: ctx.with_metadata("was", ctx.point.value))
     result = await agent.build().run("go")
-    assert result.state.metadata["was"] == point.value
+    assert result.state.metadata.get("was") == point.value, "no turn here reaches the point"
 
 
 async def test_metadata_that_is_not_json_is_the_hooks_failure() -> None:

@@ -297,6 +297,7 @@ def test_what_is_sent(stage: Any, dialect: str, event: str) -> None:
         assert event.endswith(("Failure", "MCPExecution", "ReadFile", "FileEdit", "Thought"))
         return
     sent = json.loads(log.read_text().splitlines()[0])
+    assert dialect in COMMON, f"add what every event of '{dialect}' is sent to COMMON"
     assert COMMON[dialect] | OWN.get((dialect, event), set()) <= sent.keys()
     named = sent.get("hook_event_name", event)
     assert named == event or (named, event) == ("Notification", "notification")
