@@ -70,7 +70,7 @@ class Ask(msgspec.Struct, frozen=True):
 
     @staticmethod
     def anew(approval: PendingApproval, result: Result[Any] | None = None) -> Ask:
-        """A question once more, with what those ask who did not ask then: they have had no answer."""
+        """The same question again, with what other hooks ask now: they have had no answer."""
         new = (
             [] if result is None else [ask for ask in result.asks if ask[0] not in approval.askers]
         )
@@ -92,7 +92,7 @@ async def ask_person(
         if before is not None and before.fingerprint != approval.fingerprint:
             current.is_changed = True
         current.approval, current.decision = approval, None  # an answer to another question is none
-        run.append(ApprovalAsked(*run.head(), step=run.step_index or 0, approval=approval))
+        run.append(ApprovalAsked(*run.record_head(), step=run.step_index or 0, approval=approval))
     decision, by = await _from_hooks(run, current, approval)
     if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
@@ -473,10 +473,14 @@ def _note(
     current.decision, kept = decision, run.decision_without_secrets(decision)
     run.append(
         ApprovalAnswered(
-            *run.head(), step=run.step_index or 0, approval_id=approval.id, decision=kept, by=by
+            *run.record_head(),
+            step=run.step_index or 0,
+            approval_id=approval.id,
+            decision=kept,
+            by=by,
         )
     )
-    run.become(with_remembered(run.state, to_remember(approval, decision)))
+    run.set_state(with_remembered(run.state, to_remember(approval, decision)))
     return decision
 
 

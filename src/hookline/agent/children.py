@@ -71,7 +71,7 @@ async def start_child(
     child_id = f"{run.run_id}/{run.step_index}/{key}"
     saved = current.children.get(key)
     if saved is not None and saved.status is not RunStatus.PAUSED:
-        return saved  # this call is being taken up again, and this child was done
+        return saved  # this call is resumed, and this child was done
     objections = current.objections.get(key, 0)
     start = run.context(
         HookPoint.SUBAGENT_START,
@@ -84,7 +84,7 @@ async def start_child(
         start = await _ask_to_start(run, key, start)
         run.append(
             ChildStarted(
-                *run.head(), child_run_id=child_id, name=start.name, call_id=current.call.id
+                *run.record_head(), child_run_id=child_id, name=start.name, call_id=current.call.id
             )
         )
         await _commit(run)  # or nobody would know whose child it is, should the process die
@@ -146,7 +146,7 @@ async def _object_again(run: Run, key: str, start: SubagentHookContext, result: 
 async def _ask_to_stop(
     run: Run, child: ChildRun, start: SubagentHookContext, result: RunResult
 ) -> RunResult:
-    """Show the parent's hooks what the child came back with. They may send it back to work, so often and no more."""
+    """Show the parent's hooks the child's result. They may send it back to work up to `max_objections` times."""
     plan = run.plans.subagent_stop
     if plan is None:
         return result
@@ -276,7 +276,7 @@ class ChildRun:
         run = self.parent
         run.append(
             ChildFinished(
-                *run.head(),
+                *run.record_head(),
                 child_run_id=state.run_id,
                 name=self.name,
                 call_id=self.call_id,
@@ -287,7 +287,7 @@ class ChildRun:
             )
         )
         run.durable.flush()
-        run.become(with_remembered(run.state, state.remembered))
+        run.set_state(with_remembered(run.state, state.remembered))
 
 
 def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
@@ -313,7 +313,7 @@ def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> 
         saved = current.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS
         run.count_child(child.counters, counted)
-        run.become(with_remembered(run.state, child.remembered))
+        run.set_state(with_remembered(run.state, child.remembered))
 
 
 def recount_hook_work(run: Run, known: RunIndex) -> None:
@@ -360,7 +360,7 @@ def _times_sent_back(records: Sequence[Record]) -> int:
     return len(ends) - (1 if ends and ends[-1] is records[-1] else 0)
 
 
-# --- children that nobody takes up any more -----------------------------------------------------------
+# --- children that nobody resumes any more -------------------------------------------------------------
 
 
 async def end_child(above: Durable, state: AgentState, at: float, why: str) -> None:

@@ -1,4 +1,8 @@
-"""When something fails: the error policy decides, and the error hooks may decide otherwise."""
+"""When something fails: the error policy decides, and the error hooks may decide otherwise.
+
+The policy is in `flow/error_policy.py`. A tool that raises is caught in `calls/execution.py` (`execute_one`,
+`_after_failure`), a model that fails in `loop/turn.py`.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ async def on_error(
     run.clock()
     run.append(
         ErrorRaised(
-            *run.head(),
+            *run.record_head(),
             error=_as_recorded(run, info) if call is not None else info,
             action=decision.action.value,
             delay=decision.delay,
@@ -170,7 +174,7 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
     }
     if len(rest) < len(counters.consecutive_errors):
         counters = msgspec.structs.replace(counters, consecutive_errors=FrozenDict(rest))
-        run.become(msgspec.structs.replace(run.state, counters=counters))
+        run.set_state(msgspec.structs.replace(run.state, counters=counters))
 
 
 def on_step_end(run: Run) -> None:
@@ -197,7 +201,7 @@ def _count(run: Run, error_class: ErrorClass) -> int:
     counters = msgspec.structs.replace(
         counters, errors=counters.errors + 1, consecutive_errors=consecutive
     )
-    run.become(msgspec.structs.replace(run.state, counters=counters))
+    run.set_state(msgspec.structs.replace(run.state, counters=counters))
     return in_a_row
 
 

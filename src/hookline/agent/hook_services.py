@@ -1,6 +1,6 @@
 """What hooks may have done: ask a model, run another agent, ask whether history may be summarised.
 
-All of it is on record and paid for by the run. A run that is taken up does none of it twice.
+All of it is on record and paid for by the run. A resumed run does none of it twice.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class HookServices:
         run.clock()
         run.append(
             ModelConsulted(
-                *run.head(),
+                *run.record_head(),
                 name=name,
                 number=number,
                 response=response,

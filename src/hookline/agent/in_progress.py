@@ -142,7 +142,7 @@ class StepInProgress(msgspec.Struct):
         self.errors = (*self.errors, info)
 
     def replace_errors(self, errors: tuple[ErrorInfo, ...]) -> None:
-        """Hooks leave this of what failed."""
+        """Set the errors of the step to what hooks left of them."""
         self.errors = errors
 
     def offer(self, tools: Iterable[ToolSpec]) -> None:
@@ -160,19 +160,19 @@ class StepInProgress(msgspec.Struct):
         return name in self.withdrawn or (self.offered is not None and name not in self.offered)
 
     def wait(self, *, is_waiting: bool = True) -> None:
-        """A call needs an answer that is not there."""
+        """Note that the step waits for the answer of a person, or no longer does."""
         self.is_waiting = is_waiting
 
     def fail(self, error: BaseException) -> None:
-        """The run fails of this."""
+        """Note the exception that ends the run with this step."""
         self.failing = error
 
     def settle(self, messages: Log[Message], turn: tuple[Message, ...] | None) -> None:
-        """It is in the conversation; `turn` is all that was added, where that is known."""
+        """Note the conversation with this step in it. `turn` is all that was added, where that is known."""
         self.added = None if turn is None else (messages, turn)
 
     def leave(self, step: Step, guard: str) -> None:
-        """It is over, and hooks around it are not done with it."""
+        """Note a step that is over, to be recorded when the hooks around it are done."""
         self.unrecorded = step, guard
 
     def take_unrecorded(self) -> tuple[Step, str] | None:

@@ -39,14 +39,14 @@ from hookline.lifecycle.recorded_changes import can_be_redone, redo_changes
 from hookline.state import InferenceResponse
 
 _KINDS = {kind.label: kind for kind in Kind}
-_SAID_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
+_FAILS_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 """What fails again when a step is gone through again: hooks that say so again, calls that are still invalid."""
 
 
 class ResumeSource(AnswerSource):
     """What is on record of the step that was not settled, and then what happens now."""
 
-    is_taken_up = True
+    is_after_crash = True
 
     def __init__(self, tail: Iterable[Record], active_seconds: float = 0.0) -> None:
         super().__init__(RunIndex(tail))
@@ -171,7 +171,7 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
             return record.type, record.approval.id, record.approval.fingerprint
         case ApprovalAnswered():
             return record.type, record.approval_id
-        case ErrorRaised() if record.error is not None and record.error.error_class in _SAID_AGAIN:
+        case ErrorRaised() if record.error is not None and record.error.error_class in _FAILS_AGAIN:
             error = record.error
             return record.type, record.step, record.call_id, error.type, error.message
         case Evaluated() if record.evaluation is not None:

@@ -11,7 +11,8 @@ tests which class implements it:
 | `BacktestSource` | the record; other hooks are asked about each decision, to the end | `backtest` |
 
 What is on record is found by key: step, point or kind, call id, name, attempt. The same work has the same key in every
-process. `known` is what a run may stand by instead of doing it: policies still judge a call that has not started.
+process. `known` is the index of what is on record of the step that continues: the run takes it from there instead of
+doing it again. Policies still judge a call that has not started.
 """
 
 from __future__ import annotations
@@ -196,11 +197,11 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Run:
-    """The mutable middle of a run. Everything hooks and callers see of it is immutable.
+    """One run while it is driven. It changes; the state and the contexts that hooks and callers get of it do not.
 
-    `setup` is what it was given. `step` is what is known of the step that is made; `loop/step.py` replaces it. What is
-    known of a call in progress is in `step.calls`. Drivers speak through it (`emit_text`), and hooks are put on record
-    by it (`report_passed`, `report_appended`, `report_answer`).
+    `setup` is what it was given. `step` is the step in progress, with its calls in `step.calls`; `loop/step.py` makes a
+    new one for each step. Drivers send pieces of the answer to it (`emit_text`). It is the `HookLog` of its hooks: it
+    writes their records (`report_passed`, `report_appended`, `report_answer`).
     """
 
     __slots__ = (
@@ -219,8 +220,8 @@ class Run:
         "holds_deltas",
         "inbox",
         "is_resumed",
+        "is_showing_last_step",
         "ledger",
-        "lingers",
         "make_services",
         "metadata_before",
         "monotonic",
@@ -304,7 +305,7 @@ class Run:
         # Who reads along.
         self.on_step: Callable[[AgentState], Awaitable[None]] | None = None
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
-        self.lingers = False
+        self.is_showing_last_step = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.holds_answer = _may_withhold(plans.output)
         self.holds_deltas = (
@@ -364,7 +365,7 @@ class Run:
         self.at = self.wall + now
         return now
 
-    def head(self) -> tuple[str, int, float]:
+    def record_head(self) -> tuple[str, int, float]:
         """What every record begins with: run, number, time.
 
         Records of every step name these fields instead: unpacking them costs 0.1 bare steps for each record.
@@ -438,7 +439,7 @@ class Run:
 
     async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
-        if not self.source.is_taken_up:
+        if not self.source.is_after_crash:
             return
         before, self.call_id = self.call_id, about
         try:
@@ -483,8 +484,8 @@ class Run:
         forbid = ContinuationDecision.FORBID_CONTINUATION
         return any(said.decision is forbid for said in self.evaluations)
 
-    def become(self, state: AgentState) -> None:
-        """This is the settled state now. Nothing but hooks (`take`, `report_context`) and this changes it."""
+    def set_state(self, state: AgentState) -> None:
+        """Set the settled state. Besides this, only what hooks return changes it (`take`, `report_context`)."""
         self.state = state
 
     def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
@@ -495,15 +496,15 @@ class Run:
         """A hook around the step makes it again: what the run had failed of is over."""
         self.error = None
 
-    def lose(self, error: BaseException) -> None:
-        """The run has failed of this."""
+    def set_error(self, error: BaseException) -> None:
+        """Set the exception that the run failed with."""
         self.error = error
 
     def evaluate(self, evaluation: ContinuationEvaluation, point: str) -> None:
         """Add an evaluation of the loop's own."""
         self.evaluations = (*self.evaluations, evaluation)
         self.append(
-            Evaluated(*self.head(), point=point, evaluation=evaluation, step=self.step_index)
+            Evaluated(*self.record_head(), point=point, evaluation=evaluation, step=self.step_index)
         )
 
     def settle(self, entry: Entry, before: Any, after: Any) -> Any:
@@ -546,7 +547,7 @@ class Run:
         now = self.clock()
         self.append(
             HookRan(
-                *self.head(),
+                *self.record_head(),
                 point=entry.point,
                 hook=entry.name,
                 duration=now - started,
@@ -584,7 +585,7 @@ class Run:
             )
         self.append(
             HookRan(
-                *self.head(),
+                *self.record_head(),
                 point=entry.point,
                 hook=entry.name,
                 duration=now - started,
@@ -666,7 +667,7 @@ class Run:
         self.clock()
         self.append(
             ErrorRaised(
-                *self.head(),
+                *self.record_head(),
                 error=info,
                 action="fallback",
                 step=self.step_index,
@@ -758,8 +759,8 @@ class AnswerSource:
 
     is_replay = False
     """Results come from the record, so no call needs its real arguments: redacted ones are enough."""
-    is_taken_up = False
-    """The run had begun in another process, which did not live to settle it."""
+    is_after_crash = False
+    """The run had begun in another process, which died. The loop goes through its unfinished step again."""
     active_seconds = 0.0
     """Active time that went into what is known."""
     check_step: Callable[[Run, Ending | None], Awaitable[Ending | None]] | None = None
@@ -835,7 +836,7 @@ class AnswerSource:
     # --- tools --------------------------------------------------------------------------------------
 
     def use(self, run: Run, current: CallInProgress, use: UseTool) -> Awaitable[Any]:
-        """What a tool gives."""
+        """What a tool gives. `use` calls the real tool; a source with a recorded result does not call it."""
         return use(run, current)
 
     def was_in_doubt(self, run: Run, call_id: str) -> bool:  # noqa: ARG002 - for other sources

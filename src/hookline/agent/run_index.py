@@ -431,7 +431,7 @@ class RunIndex:
             case RunFinished():
                 part.finished = record
             case RunTakenUp():
-                self._take_up()
+                self._resume()
             case ErrorRaised():
                 self._fail(record)
             case ChildStarted():
@@ -515,7 +515,7 @@ class RunIndex:
             else:
                 turn.failed = record
 
-    def _take_up(self) -> None:
+    def _resume(self) -> None:
         """A process died. What had failed in its last step and had come to nothing is not what fails next."""
         step = self._step
         self._waits = False

@@ -121,7 +121,7 @@ async def follow(
     finally:
         feed.leave()
         if not task.done():
-            if not run.lingers:
+            if not run.is_showing_last_step:
                 run.token.cancel("the stream was left")
             await asyncio.wait([task])
         if not results and not task.cancelled() and task.exception() is None:

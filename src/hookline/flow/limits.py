@@ -1,4 +1,7 @@
-"""Limits, and what a run and its children have spent of them."""
+"""Limits, and what a run and its children have spent of them.
+
+`AgentBuilder.with_limits` and `capabilities/limits.py` set them; `LimitsGuard` in `definition/guards.py` enforces them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One order everyone can read: tiers, then names, then priority, then registration."""
+"""The order of the hooks of a point: by tier, then `before=` and `after=`, then priority, then registration."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Entry:
 
 
 class Plan:
-    """The hooks of one point in the order they run. An empty plan is falsy and costs one look-up."""
+    """The hooks of one point, in the order in which they run. A plan without hooks is false."""
 
     __slots__ = (
         "answer_without_context",

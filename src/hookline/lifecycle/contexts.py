@@ -1,4 +1,7 @@
-"""What hooks are shown at each kind of point. All of it is immutable; `with_…` derives a changed context."""
+"""What hooks are shown at each kind of point. All of it is immutable; `with_…` derives a changed context.
+
+Which fields a hook may change at a point is said there: `changes=` in `points.py`.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,10 @@ class _Source(Protocol):
 
 
 class RunServices(Protocol):
-    """What the hooks of a run may have done. `agent.hook_services.HookServices` does it."""
+    """What a hook may have its run do: ask a model, start a child run, ask before_compact hooks.
+
+    `agent.hook_services.HookServices` implements it.
+    """
 
     async def ask_model(
         self, request: InferenceRequest, name: str, driver: Any
@@ -271,14 +277,15 @@ class AgentContext(Context, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, state=self.state.with_metadata(key, value))
 
     def forbid(self, reason: str, stop_reason: StopReason | str | None = None) -> Self:
-        """Stop; nothing can override it. Before a step none is made, before an inference the model is not called.
+        """Make no further step; nothing can override it.
 
-        Later in a step, that step finishes first. `stop_reason` is one of ours, or any text.
+        At before_step the step is not made, and at before_inference the model is not called. Later in a step, that step
+        finishes first. `stop_reason` is one of ours, or any text.
         """
         return self._evaluate(ContinuationDecision.FORBID_CONTINUATION, reason, stop_reason)
 
     def request_continue(self, reason: str) -> Self:
-        """Ask for another step even if the model is done; a guard still wins."""
+        """Ask for another step even if the model is done. Another hook's `forbid` still wins."""
         return self._evaluate(ContinuationDecision.REQUEST_CONTINUATION, reason, None)
 
     def allow_stop(self, reason: str = "") -> Self:

@@ -11,10 +11,10 @@ prompt_submit                      the user's text, before it enters the convers
     for each tool call, in call order:   after_tool_use
   after_step
   should_continue                  evaluations collected, resolved once
-  stop                             only when about to stop: may object, unless a guard forbade another step
+  stop                             only when about to stop: may object, unless another step was forbidden
 output                             the final answer, before the caller gets it
 execution_end                      always, on every path out
-error                              any exception inside a step: the error policy decides
+error                              an exception in a step: the error policy decides; elsewhere the run is lost
 agent_failed                       when the run is lost
 subagent_start, subagent_stop      around a child run, seen by the parent
 before_compact                     before history is summarised
@@ -79,8 +79,8 @@ def _decision(_ctx: ToolHookContext, decision: Decision) -> HookOutcome:
     return HookOutcome(Kind.ALLOW, decision.reason, answer=decision)
 
 
-_LAST_WORD = frozenset[str]()
-"""The verdicts left when the run is over: none."""
+_NO_VERDICTS = frozenset[str]()
+"""The verdicts that a hook may give when the run is over: none."""
 _TOO_LATE: dict[str, Any] = {"appends": False, "without_effect": frozenset({"evaluations"})}
 """The run has ended, or is about to: what a hook says about continuing changes nothing."""
 
@@ -247,7 +247,7 @@ class HookPoint(metaclass=_Points):
         "execution_end",
         ExecutionHookContext,
         aliases=("agent_end", "agent_finished"),
-        verdicts=_LAST_WORD,
+        verdicts=_NO_VERDICTS,
         unskippable=True,
         lenient=True,
         **_TOO_LATE,
@@ -263,7 +263,7 @@ class HookPoint(metaclass=_Points):
         "agent_failed",
         FailureHookContext,
         aliases=("failure", "execution_failed"),
-        verdicts=_LAST_WORD,
+        verdicts=_NO_VERDICTS,
         unskippable=True,
         lenient=True,
         **_TOO_LATE,
@@ -295,7 +295,7 @@ class HookPoint(metaclass=_Points):
     SESSION_END = _point(
         "session_end",
         SessionHookContext,
-        verdicts=_LAST_WORD,
+        verdicts=_NO_VERDICTS,
         unskippable=True,
         lenient=True,
         **_TOO_LATE,

@@ -295,7 +295,7 @@ class RecordedArguments:
         frozen = freeze_dict(dict(args), "an argument")
         return Validated(frozen, frozen)
 
-    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
+    def are_complete(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
         """Not for this to say."""
         return False
 

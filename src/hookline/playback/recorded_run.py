@@ -240,7 +240,7 @@ def pauses_for(child_id: str, finished: Sequence[RunFinished | None]) -> list[se
 def without_unseen(records: Sequence[Record], seen: Sequence[set[str]]) -> list[Record]:
     """The records without the pauses that are not among those the run above paused with too, in order.
 
-    When a process dies while a child waits, the child is taken up with the run above and waits again. Played, nothing
+    When a process dies while a child waits, the child is resumed with the run above and waits again. Played, nothing
     dies, and the child is driven once where it was driven twice.
     """
     kept: list[Record] = []
@@ -270,5 +270,5 @@ def _drop_pause(kept: list[Record]) -> None:
             del kept[place:]
             return
         if isinstance(kept[place], RunStarted):
-            kept.pop()  # it was not taken up at all
+            kept.pop()  # it was not resumed at all
             return

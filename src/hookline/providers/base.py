@@ -1,4 +1,7 @@
-"""The wire to a model: what a provider takes, what it gives, and what it must say it cannot do."""
+"""The wire to a model: what a provider takes, what it gives, and what it must say it cannot do.
+
+A new provider implements `Provider`, has an entry in `catalogue.py`, and passes `testing/provider_suite.py`.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class ArgumentCheck(Protocol):
         """Check arguments, or raise `ToolArgumentsError`. Validating `Validated.args` again changes nothing."""
         ...
 
-    def are_whole(self, args: FrozenDict) -> bool:
+    def are_complete(self, args: FrozenDict) -> bool:
         """Whether these are all the arguments, and the very values the tool gets: then nothing needs doing."""
         ...
 
@@ -44,7 +44,7 @@ class GivenArguments:
         self._tool = tool
         self._check = check
 
-    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
+    def are_complete(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
         """They are always checked: a foreign schema may say anything."""
         return False
 
@@ -152,7 +152,7 @@ class Arguments:
                 whole[name] = copy.deepcopy(default)
         return Validated(FrozenDict({**self._template, **view}), whole)
 
-    def are_whole(self, args: FrozenDict) -> bool:
+    def are_complete(self, args: FrozenDict) -> bool:
         """Whether these are all the arguments, and the very values the function gets: then nothing needs doing."""
         exact = self._exact
         if exact is None or len(args) != len(exact):

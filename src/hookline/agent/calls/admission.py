@@ -215,7 +215,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
             current.tool, current.call, current.original = tool, call, None
             return None
     args = call.args
-    if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
+    if not call.malformed and type(args) is FrozenDict and tool.arguments.are_complete(args):
         current.tool, current.values = tool, args
         if call is not current.call:
             _take_call(run, current, call)
@@ -441,7 +441,7 @@ def readmit(run: Run, current: CallInProgress) -> bool:
     if intent is None:
         return False
     for ran in source.answers_about(call_id):
-        run.become(with_changes(run.state, (ran.changes or {}).get("state")))
+        run.set_state(with_changes(run.state, (ran.changes or {}).get("state")))
         run.replace_evaluations((*run.evaluations, *ran.evaluations))
     asked = list(known.asked.values())
     # What the run had paused for was asked before, and answered since.
@@ -449,7 +449,7 @@ def readmit(run: Run, current: CallInProgress) -> bool:
     for approval in waited_for + asked:
         decision = source.known.answers.get(approval.id)
         if decision is not None and decision.remember:
-            run.become(with_remembered(run.state, to_remember(approval, decision)))
+            run.set_state(with_remembered(run.state, to_remember(approval, decision)))
     stand_by_answers(current, asked, intent.call)
     if prepare(run, current, intent.call) is not None:  # another tool has the name now, or none
         current.call, current.tool = intent.call, None
@@ -462,7 +462,7 @@ def must_not_repeat(run: Run, current: CallInProgress, known: RecordedCall) -> b
     if has_lost_arguments(run, current):
         return True
     if known.open_children:
-        return tool is None  # they have journals of their own, and are taken up
+        return tool is None  # they have journals of their own, and are resumed
     was_once = (
         intent is not None and intent.effect == Effect.ONCE
     )  # as its tool was then, or is now

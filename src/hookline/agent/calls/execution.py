@@ -83,7 +83,7 @@ _VERDICTS = {
 async def use_tools(run: Run, *, again: bool = False) -> None:
     """Judge the calls of a step one after the other, run those that are admitted together, and show what came of them.
 
-    `again`: they are the calls of a paused step, and are taken up where they stand.
+    `again`: they are the calls of a paused step, and continue where they stand.
     """
     step, known = run.step, run.source.known
     is_recorded = bool(known.records)
@@ -91,7 +91,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
         _open_calls(run)
     for current in step.calls:
         if again:
-            await _take_up(run, current)
+            await _resume_call(run, current)
         elif is_recorded and readmit(run, current):
             _take(run, current, MAY_RUN)
         elif _ends(run):
@@ -135,8 +135,8 @@ def _open_calls(run: Run) -> None:
         step.calls = tuple(map(CallInProgress, calls, calls, map(find_original, calls)))
 
 
-async def _take_up(run: Run, current: CallInProgress) -> None:
-    """Take up a call of a paused step where it stands."""
+async def _resume_call(run: Run, current: CallInProgress) -> None:
+    """Continue a call of a paused step where it stands."""
     waits = current.stage in (_ASKED, _ADMITTED)
     if waits and readmit(run, current):
         _take(run, current, MAY_RUN)
@@ -291,7 +291,7 @@ async def finish_calls(run: Run) -> None:
         if current.stage is not _SETTLED or current.seen:
             continue
         if plan is not None:
-            await _look_at(run, plan, current)
+            await _ask_after_tool_use(run, plan, current)
         if current.children:
             await _end_children(run, current)
         record_result(run, current)
@@ -299,7 +299,7 @@ async def finish_calls(run: Run) -> None:
             run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
 
 
-async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
+async def _ask_after_tool_use(run: Run, plan: Plan, current: CallInProgress) -> None:
     """The after_tool_use hooks. A call that did not run is shown to observers only."""
     ctx = tool_context(run, _AFTER, current, current.result)
     # Not what the result's status says: a tool may give a result with any status.

@@ -76,7 +76,9 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                     watches.callback(each.watch(run.token.cancel))
                 if run.inbox is not None and run.parent is None:
                     watches.callback(run.inbox.watch(run.token.cancel))
-                ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
+                ending = await (
+                    resume_after_crash(run) if run.source.is_after_crash else begin(run, prompt)
+                )
                 ending = await _steps(run, ending)
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
             except Exception as error:
@@ -105,7 +107,7 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
         ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
-            run.lingers = ending is not None
+            run.is_showing_last_step = ending is not None
             await _wait_for_caller(run, on_step)
         if check_step is not None:
             ending = await check_step(run, ending)
@@ -126,10 +128,10 @@ async def _wait_for_caller(run: Run, on_step: Callable[[AgentState], Awaitable[N
         await on_step(run.state)
     finally:
         run.ledger.started += run.clock() - since
-        run.lingers = False
+        run.is_showing_last_step = False
 
 
-# --- how it begins, and how one is taken up whose process has died -----------------------------------
+# --- how it begins, and how one continues whose process has died -------------------------------------
 
 
 async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
@@ -139,7 +141,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     has_initial = not (continues or run.durable.records or _is_bare(state))
     run.append(
         RunStarted(
-            *run.head(),
+            *run.record_head(),
             agent_id=state.agent_id,
             session_id=state.session_id,
             parent_run_id=state.parent_run_id,
@@ -152,7 +154,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
             agent_version=run.setup.definition.version,
         )
     )
-    run.become(msgspec.structs.replace(state, ending=None))
+    run.set_state(msgspec.structs.replace(state, ending=None))
     await _start_session(run)
     refused = await _start(run)
     if refused is None and prompt is not None and not run.stopping:
@@ -160,13 +162,13 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     if refused is None:
         refused = check_early_forbid(run)
     if run.commit is not None and refused is None:
-        # From here on the run exists, and whoever takes it up continues from here. One that is refused is only
+        # From here on the run exists, and whoever resumes it continues from here. One that is refused is only
         # written with its end: nobody is to make the steps that were refused.
         await run.commit()
     return refused
 
 
-async def take_up(run: Run) -> Ending | None:
+async def resume_after_crash(run: Run) -> Ending | None:
     """Continue a run whose process died: with its way out, its unfinished step, or the next one."""
     durable, version = run.durable, run.setup.definition.version
     durable.append(
@@ -178,13 +180,13 @@ async def take_up(run: Run) -> Ending | None:
             after_loss=durable.is_after_loss,
         )
     )
-    run.become(msgspec.structs.replace(run.state, ending=None))
+    run.set_state(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
     recount_hook_work(run, known)
     ending = known.ending
     if ending is not None:
         if ending.status is RunStatus.FAILED:
-            run.lose(_past_failure(run, known, ending.reason))
+            run.set_error(_past_failure(run, known, ending.reason))
         return ending
     # The last step ended the run only if no other began after it: a hook around it may have made another.
     is_in_step = run.state.pending_step is not None or bool(known.begun)
@@ -276,8 +278,8 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments
-    run.become(run.state.with_user_message(prompt, attachments=attachments))
-    run.append(PromptSubmitted(*run.head(), text=prompt, attachments=attachments))
+    run.set_state(run.state.with_user_message(prompt, attachments=attachments))
+    run.append(PromptSubmitted(*run.record_head(), text=prompt, attachments=attachments))
     return None
 
 

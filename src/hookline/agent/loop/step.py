@@ -127,7 +127,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         outcome=outcome,
     )
     usage, counters = count_usage(run, steps=1)
-    run.become(
+    run.set_state(
         replace(
             state,
             messages=messages,
@@ -187,9 +187,9 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     step = replace(step, outcome=outcome, duration=duration, errors=run.step.errors)
     if run.uncounted.usage is not NO_USAGE:  # a hook after the step asked a model
         usage, counters = count_usage(run)
-        run.become(replace(run.state, usage=usage, counters=counters))
+        run.set_state(replace(run.state, usage=usage, counters=counters))
     state = replace(run.state, steps=run.state.steps.with_last(step))
-    run.become(state)
+    run.set_state(state)
     turn = run.step.added
     _close_step(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
 
@@ -219,7 +219,7 @@ def record_wrapped_step(run: Run, outcome: ContinuationOutcome | None = None) ->
     step = replace(step, outcome=outcome or step.outcome, errors=run.step.errors)
     usage, counters = count_usage(run)
     steps = run.state.steps.with_last(step)
-    run.become(replace(run.state, steps=steps, usage=usage, counters=counters))
+    run.set_state(replace(run.state, steps=steps, usage=usage, counters=counters))
     _record(run, step, None, guard)
 
 
@@ -253,7 +253,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str)
 
 
 def _keep(run: Run) -> None:
-    """Write what is on record of a step to the store. Of a run that was taken up from there, the rest is new."""
+    """Write what is on record of a step to the store. Of a run that was resumed from there, the rest is new."""
     plan = run.plans.before_step
     if plan is None or plan.answer_without_context is not None:
         run.durable.flush_soon()
@@ -287,8 +287,8 @@ def pend_step(run: Run) -> None:
         provider_tool_uses=run.step.response.provider_tool_uses,
     )
     usage, counters = count_usage(run)
-    run.become(replace(run.state, pending_step=pending, usage=usage, counters=counters))
-    run.append(StepPaused(*run.head(), pending=pending, usage=usage, counters=counters))
+    run.set_state(replace(run.state, pending_step=pending, usage=usage, counters=counters))
+    run.append(StepPaused(*run.record_head(), pending=pending, usage=usage, counters=counters))
     run.source.settle(run)
 
 
@@ -328,7 +328,7 @@ def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None
         asked = Log(items[: pending.follows])
         messages = asked.extend(items[pending.follows :])
         notes = run.state.messages.since(then.messages) or ()
-        run.become(run.state.with_messages(messages.extend(notes)))
+        run.set_state(run.state.with_messages(messages.extend(notes)))
     run.metadata_before = then.metadata
     run.step = StepInProgress(
         messages_before=messages,
@@ -350,7 +350,7 @@ def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None
             for made, call in zip(pending.model_calls, pending.calls, strict=True)
         ),
     )
-    run.become(replace(run.state, pending_step=None))
+    run.set_state(replace(run.state, pending_step=None))
     run.ledger.add_step()
 
 

@@ -71,7 +71,7 @@ def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) ->
 async def _ask_to_stop(
     run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
 ) -> ContinuationOutcome:
-    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
+    """Ask the stop hooks. They may object up to `max_objections` times, and never if another step was forbidden."""
     result = await ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
     if result is not None and result.is_blocked:
         run.evaluate(
@@ -95,7 +95,7 @@ async def _ask_to_stop(
         run.evaluate(forbid, HookPoint.STOP.value)
         return ContinuationOutcome.from_evaluations(run.evaluations)
     counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
-    run.become(msgspec.structs.replace(run.state, counters=counters))
+    run.set_state(msgspec.structs.replace(run.state, counters=counters))
     return revised
 
 
@@ -106,7 +106,7 @@ def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
         (said.reason, said.source) for said in outcome.evaluations if said.decision is request
     )
     notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
-    run.become(run.state.with_messages(run.state.messages.extend(notes)))
+    run.set_state(run.state.with_messages(run.state.messages.extend(notes)))
 
 
 def check_early_forbid(run: Run) -> Ending | None:
@@ -142,7 +142,7 @@ def outcome_ending(outcome: ContinuationOutcome) -> Ending:
 
 def failure_ending(run: Run, error: BaseException) -> Ending:
     """How a run ends that is lost."""
-    run.lose(error)
+    run.set_error(error)
     decided_by = error.hook if isinstance(error, HookError) else ""
     return Ending(
         status=RunStatus.FAILED,
@@ -171,7 +171,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     run.durable.release(as_text(output))
     _note(run, ending)
     if run.error is not None:
-        await _through(on_lost(run, run.error, classify(run.error)), cancelled)
+        await _await_despite_cancel(on_lost(run, run.error, classify(run.error)), cancelled)
     ctx = run.context(
         HookPoint.EXECUTION_END,
         status=ending.status,
@@ -179,19 +179,21 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
         outcome=ContinuationOutcome.from_evaluations(run.evaluations),
         resumed=run.is_resumed,
     )
-    ending = await _through(_leave(run, ctx, ending), cancelled) or ending
+    ending = await _await_despite_cancel(_leave(run, ctx, ending), cancelled) or ending
     if run.setup.session.ends and ending.status is not RunStatus.PAUSED:
         leaving = _leave(run, _end_of_session(run), ending)
-        ending = await _through(leaving, cancelled) or ending
+        ending = await _await_despite_cancel(leaving, cancelled) or ending
     result = _result(run, ending, answer)
     if run.commit is not None:
-        result = await _through(_commit_result(run, result), cancelled) or result
+        result = await _await_despite_cancel(_commit_result(run, result), cancelled) or result
     if cancelled:
         raise cancelled[0]
     return result
 
 
-async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) -> T | None:
+async def _await_despite_cancel(
+    work: Awaitable[T], cancelled: list[asyncio.CancelledError]
+) -> T | None:
     """Do a part of the way out; if the task is cancelled during it, remember that and continue with the next part."""
     try:
         return await work
@@ -262,11 +264,11 @@ def _note(run: Run, ending: Ending) -> None:
     active = run.ledger.seconds(run.clock())
     usage, counters = count_usage(run)
     counters = msgspec.structs.replace(counters, active_seconds=active)
-    run.become(msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters))
+    run.set_state(msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters))
     run.noted = counters
     run.append(
         StatusChanged(
-            *run.head(),
+            *run.record_head(),
             status=ending.status,
             stop_reason=ending.stop_reason,
             reason=ending.reason,
@@ -288,7 +290,7 @@ async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
         await on_error(run, error, ErrorClass.HOOK)
         is_lost = not isinstance(error, HookAnswerError)
         if is_lost and run.error is None and ending.status is not RunStatus.PAUSED:
-            run.lose(error)
+            run.set_error(error)
             ending = Ending(
                 status=RunStatus.FAILED,
                 stop_reason=StopReason.ERROR,
@@ -336,7 +338,7 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
         error=run.error,
     )
     finished = RunFinished(
-        *run.head(),
+        *run.record_head(),
         text=result.text,
         status=ending.status,
         stop_reason=ending.stop_reason,

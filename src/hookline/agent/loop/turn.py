@@ -223,7 +223,7 @@ def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -
     run.clock()
     run.append(
         ResponseReceived(
-            *run.head(),
+            *run.record_head(),
             step=run.step_index or 0,
             usage=response.usage,
             model=response.model,
@@ -249,7 +249,7 @@ def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
         ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
         str(point),
     )
-    run.become(run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by))))
+    run.set_state(run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by))))
 
 
 def _record_request(
