@@ -20,7 +20,12 @@ from hookline.errors import BlockedCallError, ModelTimeoutError, RateLimitError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import ErrorRaised, MemoryJournal, ResponseReceived, hooks_in
 from hookline.playback import replay
-from hookline.state import InferenceResponse, ResultStatus
+from hookline.state import (
+    ContinuationDecision,
+    ContinuationEvaluation,
+    InferenceResponse,
+    ResultStatus,
+)
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
@@ -175,6 +180,67 @@ async def test_stop_and_forbid_beat_every_answer(end: HookOutcome | None) -> Non
     assert result.status is RunStatus.STOPPED
     assert result.outcome is not None
     assert result.outcome.resolved_by == "guard"
+
+
+ENDS = {
+    "stop": lambda ctx: HookOutcome.stop("planned", stop_reason="maintenance"),
+    "forbid": lambda ctx: ctx.forbid("planned", "maintenance"),
+    "evaluation": lambda ctx: ContinuationEvaluation(
+        "guard", ContinuationDecision.FORBID_CONTINUATION, "planned", StopReason("maintenance")
+    ),
+}
+
+
+def _crash(*given: Any) -> None:
+    raise RuntimeError("broken")
+
+
+async def _crash_after(ctx: Any, call_next: Any) -> Any:
+    await call_next(ctx)
+    raise RuntimeError("broken")
+
+
+FAILURES: dict[str, tuple[str, Any]] = {
+    "model": ("", None),
+    "execution_start": ("execution_start", _crash),
+    "before_step": ("before_step", _crash),
+    "around_step": ("around_step", lambda ctx, call_next: _crash()),
+    "around_step, after": ("around_step", _crash_after),
+    "before_tool_use": ("before_tool_use", lambda ctx: HookOutcome.block("no")),
+    "after_tool_use": ("after_tool_use", _crash),
+    "after_step": ("after_step", _crash),
+}
+"""Where something fails: the point of a hook, and the hook."""
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize("where", FAILURES)
+async def test_the_stop_of_a_hook_beats_the_policy(end: Any, where: str) -> None:
+    """A policy that stops for every error makes the run fail only if no error hook ends it."""
+    point, hook = FAILURES[where]
+    turns = [call("fetch"), say("ok")] if point else [RuntimeError("x")]
+    journal = MemoryJournal()
+    agent = builder(*turns, tools=(Failing().tool,)).with_journal(journal)
+    agent.with_error_policy(ErrorPolicy.stop_on_any_error(blocked=True))
+    agent.on_error(end, name="guard")
+    if point:
+        agent.add_hook(point, hook)
+    result = await agent.build().run("go", run_id="r1")
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, "maintenance")
+    assert "(planned), decided by 'guard'" in result.explain()
+    assert (result.error, actions(result)[0]) == (None, "ignore")
+    again = await replay(journal, "r1", agent.build())
+    assert again.identical, again
+
+
+async def test_what_was_forbidden_before_does_not_hide_a_failure() -> None:
+    """The run fails if the policy says so and no hook at this error ended it."""
+    agent = builder(call("fetch"), tools=(Failing().tool,))
+    agent.with_error_policy(ErrorPolicy.stop_on_any_error())
+    agent.on_before_tool_use(lambda ctx: ctx.forbid("the last one"))
+    agent.on_error(lambda ctx: ctx.request_continue("please"))
+    result = await agent.build().run("go")
+    assert (result.status, result.stop_reason) == (RunStatus.FAILED, StopReason.ERROR)
 
 
 # --- what holds whatever a hook answers ---------------------------------------------------------------

@@ -19,7 +19,7 @@ from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, classify, retr
 from hookline.hooks import CRASHES, Plan, Point, Result
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
-from hookline.state import ErrorInfo, FrozenDict, ToolCall
+from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
 
 C = TypeVar("C", bound=AgentContext)
 _OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.BLOCKED, ErrorClass.HOOK)
@@ -48,7 +48,8 @@ async def on_error(
     """Ask the error policy, then the error hooks: stop, retry, continue, or continue with what a hook gives.
 
     `attempt` counts tries of the same call; without it, failures of the class count. `is_lost` says that there is
-    nothing to decide: it happened outside a step, and the run cannot continue.
+    nothing to decide: it happened outside a step, and the run cannot continue. A hook that stops or forbids ends the
+    run whatever the policy says: it is stopped, not lost.
     """
     since_success = _count(run, error_class)
     failures = attempt or since_success
@@ -62,10 +63,16 @@ async def on_error(
         decision = _answer(run, await _ask(run, asked), failures)
     except HookError as failed:
         decision = ErrorDecision(ErrorAction.STOP, 0.0, str(failed))
-    if is_lost or isinstance(exception, JournalError):
+    said = run.evaluations[len(asked.evaluations) :]
+    is_ended = ContinuationOutcome.from_evaluations(said).is_forbidden
+    if isinstance(exception, JournalError):
+        decision = ErrorDecision(ErrorAction.STOP)
+    elif is_ended and (is_lost or decision.action is ErrorAction.STOP):
+        decision = ErrorDecision(ErrorAction.IGNORE)
+    elif is_lost:
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and run.is_forbidden:
-        decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
+        decision = ErrorDecision(ErrorAction.IGNORE)
     elif decision.action is ErrorAction.RETRY:
         decision = stop_if_too_late(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)

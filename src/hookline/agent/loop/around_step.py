@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hookline.agent.error_handling import on_error
 from hookline.agent.loop.step import number_step, record_wrapped_step
-from hookline.agent.loop.stop import failure_ending
+from hookline.agent.loop.stop import failure_ending, outcome_ending
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
@@ -42,6 +42,9 @@ async def make_wrapped_step(run: Run, make: MakeStep) -> Ending | None:
             why = in_words(error)
             outcome = ContinuationOutcome(False, StopReason.ERROR, None, why, run.evaluations)
             step.ending = failure_ending(run, error)
+        elif run.is_forbidden and run.error is None:
+            outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+            step.ending = outcome_ending(outcome)
         elif not step.is_made:
             return await make(run, None)
     finally:

@@ -460,6 +460,8 @@ async def _after_step(run: Run, step: Step) -> None:
 
 
 async def _lose(run: Run, error: BaseException) -> Ending:
-    """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
-    await on_error(run, error, classify(error), is_lost=True)
+    """An exception that no step could deal with: the run fails, unless an error hook ends it."""
+    decision = await on_error(run, error, classify(error), is_lost=True)
+    if decision.action is ErrorAction.IGNORE:
+        return outcome_ending(ContinuationOutcome.from_evaluations(run.evaluations))
     return failure_ending(run, error)
