@@ -444,3 +444,33 @@ async def test_a_custom_stop_reason_is_kept(hook: Any, point: str) -> None:
     result = await builder(*turns).add_hook(point, hook).build().run("go")
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, "bored")
     assert type(result.state).from_json(result.state.to_json()).ending.stop_reason == "bored"
+
+
+@pytest.mark.parametrize(
+    "point", ["execution_start", "prompt_submit", "before_step", "before_inference"]
+)
+async def test_a_custom_stop_reason_of_a_refusal_is_kept(point: str) -> None:
+    """A hook that blocks and forbids gives the reason with the forbid."""
+    agent = builder(say("hi"))
+    agent.add_hook(
+        point, lambda ctx: HookOutcome.block("no", ctx.forbid("no", "bored")), name="guard"
+    )
+    result = await agent.build().run("go")
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, "bored")
+    assert "(no), decided by 'guard'" in result.explain()
+
+
+@pytest.mark.parametrize(
+    ("point", "reason"),
+    [
+        ("execution_start", StopReason.RUN_REFUSED),
+        ("prompt_submit", StopReason.PROMPT_REFUSED),
+        ("before_step", StopReason.STEP_REFUSED),
+    ],
+)
+async def test_a_refusal_without_a_reason_of_its_own_has_ours(point: str, reason: Any) -> None:
+    """Also if the hook forbids to continue: it says no reason to stop."""
+    agent = builder(say("hi"))
+    agent.add_hook(point, lambda ctx: HookOutcome.block("no", ctx.forbid("no")))
+    result = await agent.build().run("go")
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, reason)

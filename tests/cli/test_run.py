@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from hookline.cli.exits import Exit
+from hookline.cli.exits import Exit, exit_of
 from hookline.journal import SQLiteJournal, decode, encode
+from hookline.state import RunStatus, StopReason
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _LOOK = {"call": "list", "args": {}}
@@ -195,6 +196,14 @@ def test_exit_codes(
     done = place.run("run", "--model", place.script(*turns), *flags, "x", *_BARE)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_stop_reason_of_ones_own_is_no_success() -> None:
+    """A hook stopped the run, whatever it calls the reason. A run that is completed is done."""
+    own = StopReason("maintenance")
+    assert exit_of(RunStatus.STOPPED, own) is Exit.BLOCKED
+    assert exit_of(RunStatus.COMPLETED, own) is Exit.DONE
+    assert exit_of(RunStatus.STOPPED, StopReason.STEP_LIMIT) is Exit.LIMIT
 
 
 def test_the_page_has_the_same_table() -> None:

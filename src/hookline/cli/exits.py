@@ -39,7 +39,10 @@ def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
         return Exit.WAITING
     if reason.endswith("_limit") or reason == "truncated":
         return Exit.LIMIT
-    return Exit.BLOCKED if reason in {*REFUSED, "stopped_by_hook"} else Exit.DONE
+    if reason in {*REFUSED, "stopped_by_hook"}:
+        return Exit.BLOCKED
+    is_own = stop_reason is not None and stop_reason not in type(stop_reason).__members__.values()
+    return Exit.BLOCKED if is_own and status.value == "stopped" else Exit.DONE
 
 
 def exit_for(error: BaseException) -> Exit:

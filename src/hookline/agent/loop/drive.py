@@ -37,7 +37,7 @@ from hookline.agent.loop.stop import (
     finish,
     give_output,
     outcome_ending,
-    stop_ending,
+    refusal_ending,
 )
 from hookline.agent.loop.turn import take_turn
 from hookline.agent.result import RunResult
@@ -262,7 +262,7 @@ async def _start(run: Run) -> Ending | None:
     ctx = run.context(HookPoint.EXECUTION_START, resumed=run.is_resumed)
     result = await run.ask(plan, ctx)
     if result.is_blocked:
-        return stop_ending(result, StopReason.RUN_REFUSED)
+        return refusal_ending(run, result, StopReason.RUN_REFUSED)
     return None
 
 
@@ -274,7 +274,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         ctx = run.context(HookPoint.PROMPT_SUBMIT, prompt=prompt, attachments=attachments)
         result = await run.ask(plan, ctx)
         if result.is_blocked:
-            return stop_ending(result, StopReason.PROMPT_REFUSED)
+            return refusal_ending(run, result, StopReason.PROMPT_REFUSED)
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments
@@ -309,7 +309,7 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     except Unrecovered as error:
         return failure_ending(run, error.exception)
     if result is not None and result.is_blocked:
-        return stop_ending(result, StopReason.STEP_REFUSED)
+        return refusal_ending(run, result, StopReason.STEP_REFUSED)
     if run.is_forbidden:
         return await conclude(run, None)
     begin_step(run)

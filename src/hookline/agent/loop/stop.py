@@ -128,6 +128,13 @@ def stop_ending(result: Result[Any], reason: StopReason) -> Ending:
     )
 
 
+def refusal_ending(run: Run, result: Result[Any], reason: StopReason) -> Ending:
+    """How a run ends whose hooks block it; with the reason that one of them gave with a forbid, if one did."""
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    is_given = outcome.is_forbidden and outcome.stop_reason is not StopReason.HOOK
+    return outcome_ending(outcome) if is_given else stop_ending(result, reason)
+
+
 def outcome_ending(outcome: ContinuationOutcome) -> Ending:
     """How a run ends that its hooks let end, or made end."""
     status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
