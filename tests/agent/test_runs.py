@@ -349,7 +349,15 @@ async def test_every_other_status_is_raised_with_the_reason_and_the_hook() -> No
     """The exception has the result, and the failure of a failed run is its cause."""
     stopped = builder(say("hi")).on_before_step(lambda ctx: HookOutcome.block("no"), name="door")
     failed = builder(RuntimeError("the model is gone"))
-    for agent, words in ((stopped, ("no", "'door'")), (failed, ("the model is gone",))):
+    paused = builder(call("look")).with_tools(
+        tool(lambda: "seen", name="look", description="Look.")
+    )
+    paused.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="asker")
+    for agent, words in (
+        (stopped, ("no", "'door'")),
+        (failed, ("the model is gone",)),
+        (paused, ("'asker' asked about look: sure?",)),
+    ):
         result = await agent.build().run("go")
         with pytest.raises(RunNotCompletedError) as raised:
             result.raise_for_status()

@@ -94,7 +94,7 @@ class RunResult(msgspec.Struct, frozen=True):
         return f"<RunResult {self.explain()}; text={self.text!r}>"
 
     def explain(self) -> str:
-        """Why did it stop? One line."""
+        """Why did it stop, and who waits for which answer? One line."""
         return self.state.explain_stop()
 
 

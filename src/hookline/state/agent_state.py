@@ -153,7 +153,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         return ""
 
     def explain_stop(self) -> str:
-        """Why did it stop? One line."""
+        """Why did it stop, and who waits for which answer? One line."""
         ending = self.ending
         if ending is None:
             return "It has not stopped: no run over this state has ended yet."
@@ -161,7 +161,12 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         words = f"{ending.status.value} after {steps}: {ending.stop_reason.value}"
         if ending.reason:
             words += f" ({ending.reason})"
-        return words + (f", decided by '{ending.decided_by}'" if ending.decided_by else "")
+        if ending.decided_by:
+            words += f", decided by '{ending.decided_by}'"
+        return words + "".join(
+            f"; {', '.join(map(repr, asked.askers))} asked about {asked.tool_call.name}: {asked.reason}"
+            for asked in self.pending
+        )
 
     def to_json(self) -> str:
         """This state as versioned JSON, without loss."""
