@@ -21,6 +21,7 @@ from hookline import (
 )
 from hookline.adapters import ContinuationCriteriaAdapter, StateProcessorAdapter
 from hookline.hooks import Context, Point, Result
+from hookline.lifecycle import AgentContext
 
 
 class NoDeleting:
@@ -124,13 +125,27 @@ def started(ctx: StepHookContext) -> None:
     """A plain hook."""
 
 
+class Trace:
+    """At points of different contexts."""
+
+    def points(self) -> list[Point[Any]]:
+        """Three, each found in another way."""
+        named: Point[Any] = HookPoint["BEFORE_STEP"]
+        return [named, HookPoint.AFTER_TOOL_USE, HookPoint("Stop")]
+
+    def handle(self, ctx: AgentContext) -> None:
+        """It looks."""
+
+
 def a_builder() -> AgentBuilder:
     """Every spelling of a registration is typed, and gives the builder back."""
     weekend: Matcher = Weekend()
     return (
         AgentBuilder()
         .with_hook(NoDeleting(), priority=100, tier="policy")
-        .with_hooks(Everywhere(), OnEvent(), StateProcessorAdapter(CountSteps(), position="before"))
+        .with_hooks(
+            Everywhere(), OnEvent(), Trace(), StateProcessorAdapter(CountSteps(), position="before")
+        )
         .with_capability(Shell())
         .on_before_tool_use(Quiet())
         .on_before_tool_use(Timed())
