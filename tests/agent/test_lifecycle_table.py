@@ -322,7 +322,9 @@ async def test_before_compact_lets_instructions_and_state_be_changed() -> None:
     row = TABLE["before_compact"]
     for field in CompactHookContext.__struct_fields__:
         changed = msgspec.structs.replace(ctx, **{field: CHANGED[field](ctx)})
-        stack = HookStack().with_hook(lambda _, changed=changed: changed, HookPoint.BEFORE_COMPACT)
+        stack = HookStack().with_hook(
+            lambda _, *, changed=changed: changed, HookPoint.BEFORE_COMPACT
+        )
         result = await stack.process(ctx)
         allowed = field in {*row.changes.split(), "evaluations"}
         assert result.is_blocked is not allowed
@@ -570,6 +572,8 @@ async def test_permission_hooks_answer_with_a_decision() -> None:
         (Decision.deny("no"), []),
         (Decision.edit(a=7), [7]),
     ):
-        _, records, stage = await run("permission_request", first_time(lambda ctx, d=decision: d))
+        _, records, stage = await run(
+            "permission_request", first_time(lambda ctx, *, d=decision: d)
+        )
         assert stage.ran == ran
         assert records[0].verdict == ("block" if decision.answer == "deny" else "allow")

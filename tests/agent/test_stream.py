@@ -84,7 +84,7 @@ async def test_every_way_of_driving_gives_the_same_run(script: str) -> None:
             "after_step",
             "execution_end",
         ):
-            agent.add_hook(point, lambda ctx, order=order: order.append(ctx.point.value))
+            agent.add_hook(point, lambda ctx, *, order=order: order.append(ctx.point.value))
         built = agent.build()
         if way == "run":
             result = await built.run("go", run_id="r")

@@ -115,7 +115,7 @@ def test_a_demand_for_a_hidden_tool_is_dropped() -> None:
     """A provider would refuse a request that demands a tool it does not offer."""
     for choice, kept in (("write", "auto"), ("read", "read"), ("required", "required")):
 
-        def demand(ctx: Any, choice: str = choice) -> Any:
+        def demand(ctx: Any, *, choice: str = choice) -> Any:
             return ctx.with_request(ctx.request.with_tool_choice(choice))
 
         agent = builder(["read"]).on_before_inference(demand).build()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import queue
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -64,6 +65,8 @@ class Callable_:
 class Methods:
     def method(self, ctx: Context) -> None: ...
 
+    def with_default(self, ctx: Context, block: bool = True) -> None: ...
+
     @classmethod
     def of_class(cls, ctx: Context) -> None: ...
 
@@ -109,13 +112,15 @@ def test_an_unknown_option_is_refused_by_name() -> None:
         plain,
         later,
         lambda ctx: None,
-        with_default,
         with_keyword,
         with_anything,
         wrapped,
         Handler(),
         Callable_(),
         Methods().method,
+        Methods().with_default,
+        queue.SimpleQueue().put,
+        functools.partial(with_default, limit=2),
         Methods.of_class,
         Methods.static,
         functools.partial(two, 1),
@@ -125,7 +130,7 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     ],
 )
 def test_whatever_takes_a_context_is_a_plain_hook(hook: Any) -> None:
-    """Functions, methods, partials, callable objects and builtins, sync or async, defaults or none."""
+    """Functions, methods, partials, callable objects and builtins, sync or async."""
     assert register(GATE, hook).shape is Shape.PLAIN
 
 
@@ -453,12 +458,27 @@ def test_a_function_of_context_and_next_is_middleware(hook: Any) -> None:
         lambda next, ctx: None,
         lambda ctx, next, state: None,
         functools.partial(lambda next, ctx, state: None, None),
+        lambda call, state=None: None,
+        with_default,
+        functools.partial(with_default),
     ],
 )
 def test_every_other_function_of_two_is_refused(hook: Any) -> None:
     """With the remedy for hooks of the older design, at every point."""
     assert "ctx.tool_call and ctx.state" in refused(hook).remedy
     assert "async def around(ctx, call_next)" in refused(hook, AROUND).remedy
+
+
+class KeepsState:
+    def handle(self, ctx: Context, state: Any = None) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [lambda call, state=None: None, KeepsState()])
+def test_a_second_parameter_with_a_default_is_refused(hook: Any) -> None:
+    """It would be called with the context alone, where (call, state) is meant. The remedy has both ways out."""
+    error = refused(hook)
+    assert "this one takes another, 'state'" in str(error)
+    assert error.remedy.endswith("stands behind a star: (ctx, *, state=...).")
 
 
 class Continues:

@@ -546,7 +546,9 @@ async def test_no_hook_answers_failed() -> None:
     """The word is for verdicts only, with an answer of its own or without."""
     for answer in (None, "yes"):
         with pytest.raises(HookError, match="nothing can be failed here"):
-            await decide(lambda ctx, a=answer: HookOutcome(Kind.FAILED, "x", answer=a), point=DOOR)
+            await decide(
+                lambda ctx, *, a=answer: HookOutcome(Kind.FAILED, "x", answer=a), point=DOOR
+            )
 
 
 async def test_after_an_error_no_policy_is_asked() -> None:

@@ -27,7 +27,7 @@ async def talked(
         turns = [call("look", at=f"{number}.{step}") for step in range(steps - 1)]
         seen: list[AgentState] = []
         builder = setup.builder(*turns, say(f"answer {number}"))
-        agent = builder.on_after_step(lambda ctx, seen=seen: seen.append(ctx.state)).build()
+        agent = builder.on_after_step(lambda ctx, *, seen=seen: seen.append(ctx.state)).build()
         result = await session.run(agent, f"prompt {number}")
         states += [*seen[:-1], result.state]
     return session, states

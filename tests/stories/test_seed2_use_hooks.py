@@ -195,7 +195,7 @@ def test_every_event_of_the_document_happens_where_it_says() -> None:
         "UserPromptSubmit ExecutionStart StepStart PreToolUse PostToolUse StepEnd Stop "
         "AgentFailed SessionStart SessionEnd"
     ).split():
-        agent.add_hook(event, lambda ctx, event=event: seen.append(event), name=event)
+        agent.add_hook(event, lambda ctx, *, event=event: seen.append(event), name=event)
     agent.build().run_sync("go")
     assert (
         seen

@@ -343,7 +343,7 @@ async def test_the_stack_keeps_registration_order_among_equals() -> None:
     stack = HookStack()
     for number, priority in enumerate([0, 5, 0, 5, 0, -5, 5]):
         stack = stack.with_hook(
-            lambda ctx, number=number: order.append(number),
+            lambda ctx, *, number=number: order.append(number),
             HookPoint.BEFORE_STEP,
             priority=priority,
         )

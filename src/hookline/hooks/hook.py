@@ -222,15 +222,21 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
         return Shape.AROUND
     if least == 2 and second in NEXT:
         return Shape.MIDDLEWARE
-    if not least <= 1 <= most:
+    # A method of an object may take more from its other callers, as `stack.process` and `queue.put` do.
+    is_method = inspect.ismethod(hook) or inspect.isbuiltin(hook)
+    has_default = least <= 1 and second not in (None, *NEXT) and not is_method
+    if has_default or not least <= 1 <= most:
         takes = f"takes {least}" if least < MANY else "needs keywords"
+        if has_default:
+            takes = f"takes another, {second!r}"
         raise RegistrationError(
             f"{where}: a hook takes one argument, the context, and this one {takes}.",
             remedy=(
                 "Written as (call, state), where returning nothing blocked? Read ctx.tool_call and ctx.state, "
                 "and return HookOutcome.block(reason) to block."
-                + " Middleware is handle(ctx, next)."
-                * (target is not hook)
+                + " Middleware is handle(ctx, next)." * (target is not hook)
+                + f" A value that it keeps stands behind a star: (ctx, *, {second}=...)."
+                * has_default
             ),
         )
     return Shape.PLAIN

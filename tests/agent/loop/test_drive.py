@@ -96,7 +96,9 @@ async def test_hooks_after_a_stop_are_not_asked(point: str) -> None:
     builder = agent_that(point).add_hook(point, stop, name="stop")
     builder.add_hook(point, lambda ctx: asked.append("hook"))
     for name in ("one", "two"):
-        builder.add_hook(point, lambda ctx, name=name: asked.append(name), name=name, tier="policy")
+        builder.add_hook(
+            point, lambda ctx, *, name=name: asked.append(name), name=name, tier="policy"
+        )
     result = await builder.build().run("go")
     assert (result.status, asked) == (RunStatus.STOPPED, ["one", "two"])
     assert not keeps_it(result)

@@ -84,7 +84,7 @@ async def test_changes_of_several_hooks_fold_in_order() -> None:
     agent = builder(driver)
     for word in ("a", "b", "c"):
         agent.on_before_inference(
-            lambda ctx, word=word: ctx.request.with_system(ctx.request.system + word), name=word
+            lambda ctx, *, word=word: ctx.request.with_system(ctx.request.system + word), name=word
         )
     await agent.build().run("go")
     assert driver.requests[0].system == "abc"
