@@ -14,7 +14,8 @@ from hookline import HookPoint
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/design-coverage.md").read_text(encoding="utf-8")
-DESIGNS = ("first", "second", "third", "fourth", "fifth")
+CONCEPTS = {"first": 30, "second": 34, "third": 48, "fourth": 44, "fifth": 35}
+"""How many concepts each design has. A row that disappears is missing; a new one is counted here."""
 COLUMNS = {"concept": 3, "name": 2}
 """The first word of a table's head, and how many cells its rows have."""
 
@@ -24,8 +25,8 @@ def tables(page: str) -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {}
     heading = ""
     for line in page.splitlines():
-        if line.startswith("## "):
-            heading = line[3:]
+        if line.startswith(("## ", "### ")):
+            heading = line.partition(" ")[2]
         elif line.startswith("|") and not line.startswith("|---"):
             cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
             found.setdefault(heading, []).append([cell.strip() for cell in cells])
@@ -33,17 +34,33 @@ def tables(page: str) -> dict[str, list[list[str]]]:
 
 
 def problems(page: str) -> list[str]:
-    """What is wrong with a page of this kind."""
+    """What is wrong with a page of this kind. The names of the packages have a test of their own."""
     found = []
-    for head, *rows in tables(page).values():
+    by_hand = {title: rows for title, rows in tables(page).items() if "hookline." not in title}
+    for heading, (head, *rows) in by_hand.items():
         for row in rows:
             if len(row) != COLUMNS[head[0]] or not all(row):
                 found.append(f"a cell is empty, or missing: {row}")
-            named = re.findall(r"`(tests/[^`]*)`", row[-1])
-            found += [f"no such test: {test}" for test in named if not is_there(test)]
-    names = {name for rows in tables(page).values() for row in rows for name in quoted(row)}
+            else:
+                found += unfounded(row[-1])
+        design = heading.split()[1]
+        if len(rows) != CONCEPTS.get(design, len(rows)):
+            found.append(f"the {design} design has {CONCEPTS[design]} concepts, not {len(rows)}")
+    names = {name for rows in by_hand.values() for row in rows for name in quoted(row)}
     wanted = [*(point.value for point in HookPoint), *hookline.__all__]
     return found + [f"not on the page: {name}" for name in wanted if name not in names]
+
+
+def unfounded(cell: str) -> list[str]:
+    """What is wrong with the last cell of a row, which is nothing but tests, or a reason."""
+    if re.fullmatch(r"Reason: \w.*\.", cell):
+        return []
+    parts = {part: re.fullmatch(r"`(tests/[^`]*)`", part) for part in cell.split("<br>")}
+    return [
+        f"no such test: {found[1]}" if found else f"neither a test nor a reason: {part}"
+        for part, found in parts.items()
+        if found is None or not is_there(found[1])
+    ]
 
 
 def quoted(row: list[str]) -> list[str]:
@@ -72,12 +89,11 @@ def test_every_row_names_a_test_or_a_reason() -> None:
     assert problems(PAGE) == []
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", CONCEPTS)
 def test_every_design_has_its_table(design: str) -> None:
-    """The five tables are there, none of them almost empty, and most rows name a test."""
+    """The five tables are there, and most rows name a test."""
     (rows,) = (rows for title, rows in tables(PAGE).items() if title.startswith(f"The {design} "))
     assert rows[0] == ["concept", "in Hookline", "test or reason"]
-    assert len(rows) > 25
     assert sum("::" in row[-1] for row in rows[1:]) >= 0.9 * (len(rows) - 1)
 
 
@@ -96,6 +112,32 @@ BROKEN = {
         "::test_whatever_takes_a_context_is_a_plain_hook",
         "",
         "no such test: tests/hooks/test_hook.py",
+    ),
+    "a word instead of a test": (
+        "`tests/hooks/test_hook.py::test_whatever_takes_a_context_is_a_plain_hook`",
+        "todo",
+        "neither a test nor a reason: todo",
+    ),
+    "no backquotes": (
+        "`tests/hooks/test_hook.py::test_whatever_takes_a_context_is_a_plain_hook`",
+        "tests/nope.py::test_x",
+        "neither a test nor a reason: tests/nope.py::test_x",
+    ),
+    "a word after a test": (
+        "`tests/agent/calls/test_around.py::test_hooks_around_a_tool_nest_like_an_onion`",
+        "and others",
+        "neither a test nor a reason: and others",
+    ),
+    "an empty reason": (
+        "Reason: a step is named by its run and its number, in the journal too.",
+        "Reason: ",
+        "neither a test nor a reason: Reason:",
+    ),
+    "a row is missing": (
+        "| Several hooks at one point | a plan per point | "
+        "`tests/stories/test_seed1_middleware.py::test_higher_priority_runs_earlier` |\n",
+        "",
+        "the first design has 30 concepts, not 29",
     ),
     "no reason": (
         "`tests/hooks/test_hook.py::test_whatever_takes_a_context_is_a_plain_hook` |",
