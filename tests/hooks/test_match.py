@@ -484,6 +484,8 @@ def test_any_object_with_matches_is_a_matcher() -> None:
     for matcher in (
         duck,
         ToolNameMatcher("bash") & duck,
+        duck & ToolNameMatcher("bash"),
+        duck | ToolNameMatcher("bash"),
         CompositeMatcher.all_of(duck, "bash"),
         CompositeMatcher((duck,), True),
         ~NotMatcher(duck),

@@ -23,6 +23,7 @@ PICTURE = Attachment.from_bytes(b"\x89PNG\r\n-a-picture-", "image/png", "a.png")
 PAPER = Attachment.from_bytes(b"%PDF-1.4", "application/pdf", "a.pdf")
 NOTES = Attachment.from_bytes(b"Buy milk.", "text/plain", "notes.txt")
 SOUND = Attachment.from_bytes(b"RIFF....", "audio/wav")
+LINKED = Attachment("image/png", url="https://example.com/a.png")
 SERVER = Path(__file__).parents[1] / "support" / "sdk_mcp_server.py"
 
 
@@ -34,7 +35,7 @@ class Gemini3Wire(GoogleWire):
 
 def draw(what: str) -> Any:
     """Draw something."""
-    made = {"picture": PICTURE, "paper": PAPER, "notes": NOTES, "sound": SOUND}
+    made = {"picture": PICTURE, "paper": PAPER, "notes": NOTES, "sound": SOUND, "link": LINKED}
     return ["Here:", made[what]]
 
 
@@ -94,6 +95,13 @@ async def test_what_is_not_accepted_is_an_error_and_never_base64(
     assert "Here:" in body
     for given in (PICTURE, PAPER, SOUND):
         assert given.data not in body
+
+
+async def test_a_refused_address_is_said_to_be_one() -> None:
+    """Gemini accepts such an image, but not by its address. Anthropic reads it there."""
+    body = str(await sent(Gemini3Wire(), "link"))
+    assert "returned image/png by its address, and provider 'google'" in body.replace("\\'", "'")
+    assert "https://example.com/a.png" in str(await sent(AnthropicWire(), "link"))
 
 
 @pytest.mark.parametrize("wire", [AnthropicWire, GoogleWire, OpenAIWire])

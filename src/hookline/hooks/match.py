@@ -36,8 +36,14 @@ class BaseMatcher:
     def __and__(self, other: Matcher) -> CompositeMatcher:
         return CompositeMatcher.all_of(self, other)
 
+    def __rand__(self, other: Matcher) -> CompositeMatcher:
+        return CompositeMatcher.all_of(other, self)
+
     def __or__(self, other: Matcher) -> CompositeMatcher:
         return CompositeMatcher.any_of(self, other)
+
+    def __ror__(self, other: Matcher) -> CompositeMatcher:
+        return CompositeMatcher.any_of(other, self)
 
     def __invert__(self) -> NotMatcher:
         return NotMatcher(self)

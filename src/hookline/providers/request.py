@@ -82,7 +82,8 @@ def fit_result(
         elif accepts(each):
             files.append(each)
         else:
-            refused.append(f"{each.media_type} '{each.name}'" if each.name else each.media_type)
+            name = f" '{each.name}'" if each.name else ""
+            refused.append(f"{each.media_type}{name}{' by its address' if each.url else ''}")
     if not refused:
         return msgspec.structs.replace(message, text="\n\n".join(texts), attachments=tuple(files))
     problem = (
