@@ -213,6 +213,19 @@ def test_the_page_has_the_same_table() -> None:
     assert list(map(int, rows)) == [code.value for code in Exit]
 
 
+def test_a_crash_has_its_type(place: Any) -> None:
+    """The words of a KeyError alone are the key. Live and in the recording."""
+    place.write(
+        "mine.py",
+        "from hookline import AgentBuilder\nfrom hookline.testing import ScriptedDriver\n"
+        "def agent():\n    return AgentBuilder().with_driver(ScriptedDriver([KeyError('nokey')]))\n",
+    )
+    done = place.run("run", "mine:agent", "x")
+    assert "error KeyError: 'nokey' (stop)\n" in done.stderr
+    assert "failed: KeyError: 'nokey'; 1 step" in done.stderr
+    assert "failed: error KeyError: 'nokey'\n" in place.run("show", "last").stdout
+
+
 def test_an_error_is_one_line(place: Any) -> None:
     """Also one that nobody foresaw."""
     place.write("broken.py", "raise RuntimeError('oh')\n")

@@ -21,7 +21,7 @@ from hookline.cli.guards import Guards, can_ask
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.json_output import print_json
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
-from hookline.cli.screen import Screen, format_call
+from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
 from hookline.config import LimitSettings, Settings
@@ -37,7 +37,7 @@ from hookline.journal import (
     TextDelta,
     ToolProgress,
 )
-from hookline.state import Decision, PendingApproval, RunStatus, StopReason
+from hookline.state import Decision, ErrorInfo, PendingApproval, RunStatus, StopReason
 
 _NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress)
 _GRACE = 0.3
@@ -333,8 +333,8 @@ class Console:
                 f"stopped by '{printable(refusal.hook)}', {stop.value}: {printable(refusal.reason)}"
             )
         if result.status is RunStatus.FAILED:
-            error = str(result.error or result.state.explain_stop())
-            return f"failed: {printable(error).rstrip('.')}"
+            known = result.error and error_text(ErrorInfo.from_exception(result.error))
+            return f"failed: {(known or printable(result.state.explain_stop())).rstrip('.')}"
         if result.status is RunStatus.PAUSED:
             count = len(result.pending)
             return f"paused: {count} question{'s' * (count != 1)} to answer"

@@ -14,7 +14,7 @@ from hookline.cli.journal_location import find_run, open_run, recorded_runs
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.recorded_runs import missing_guards
-from hookline.cli.screen import Screen
+from hookline.cli.screen import Screen, error_text
 from hookline.cli.terminal import fit_text, list_width, printable
 from hookline.config import load
 from hookline.journal import (
@@ -98,8 +98,11 @@ def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool)
             print(f"> {printable(record.text, lines=True)}")
         elif isinstance(record, RunFinished):
             status, stop = record.status.value, record.stop_reason or ""
-            why = " ".join(part for part in (stop if stop != status else "", record.reason) if part)
-            print(f"{status}: {printable(why)}" if why else status)
+            reason = printable(record.reason)
+            if record.error is not None and record.error.message == record.reason:
+                reason = error_text(record.error)
+            why = " ".join(part for part in (stop if stop != status else "", reason) if part)
+            print(f"{status}: {why}" if why else status)
             for question in record.pending:
                 print(f"waits: {question.id}: {printable(question.reason)}")
             if record.text:

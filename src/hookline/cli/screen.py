@@ -190,7 +190,7 @@ class Screen:
         about = f" {format_call(call)}" if call is not None else ""
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
-        failed = f": {_error_text(record.error)}" if record.error is not None else ""
+        failed = f": {error_text(record.error)}" if record.error is not None else ""
         self.line(
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
             f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
@@ -201,7 +201,7 @@ class Screen:
     def _show_error(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
         does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
-        self.line(f"{depth}  {self.paint('error', 'red')} {_error_text(record.error)} ({does})")
+        self.line(f"{depth}  {self.paint('error', 'red')} {error_text(record.error)} ({does})")
         if record.action in ("retry", "fallback"):
             self._streamed = ""
 
@@ -266,13 +266,14 @@ class Screen:
         self._fresh_line()
 
 
-def _error_text(error: ErrorInfo) -> str:
-    """An error in words. A cancellation has no message of its own."""
+def error_text(error: ErrorInfo) -> str:
+    """An error in words. One of Python's own has its type, too: `KeyError: 'name'`."""
     if not error.message and error.type.endswith("CancelledError"):
         return "it was cancelled while it waited"
     if not error.message and error.error_class == "tool":
         return "the tool failed"  # its message is in the result, which hooks may change first
-    return printable(str(error))
+    is_pythons_own = error.message and "." not in error.type
+    return printable(f"{error.type}: {error.message}" if is_pythons_own else str(error))
 
 
 def format_call(call: ToolCall) -> str:
