@@ -543,7 +543,7 @@ def test_a_journal_refuses_what_it_could_not_read() -> None:
     error = claim.write([odd]).exception()
     assert "a 'prompt' record would not be readable" in str(error)
     assert claim.write([PromptSubmitted("r", 1, 0.0, "too late")]).exception() is not None
-    claim.give_back()
+    claim.give_back().result()
     assert [record.seq for record in journal.read_sync("r")] == [0]
 
 

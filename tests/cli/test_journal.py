@@ -29,7 +29,7 @@ def lose(path: Path) -> None:
         (info, *_) = journal.runs_sync()
         claim = journal.claim_sync(info.run_id)
         claim.write(journal.read_sync(info.run_id)[:1]).result()
-        claim.give_back()
+        claim.give_back().result()
     shutil.move(older, path)
 
 

@@ -270,7 +270,7 @@ def test_a_conversation_that_somebody_else_is_in_is_reported_once(place: Any) ->
         session = Sessions(journal).list_sync(limit=1)[0].id
         claim = journal.claim_sync(f"session/{session}")
         done = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
-        claim.give_back()
+        claim.give_back().result()
     assert done.returncode == Exit.FAILED
     assert done.stderr.count("is being run or changed by someone else") == 1
     assert done.stderr.endswith("or continue in a copy: /fork\n")

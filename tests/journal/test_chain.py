@@ -31,7 +31,7 @@ def damaged(path: Path, story: Story) -> Callable[..., SQLiteJournal]:
             claim = journal.claim_sync(name)
             for record in story(name):
                 claim.write([record])
-            claim.give_back()
+            claim.give_back().result()
 
     def damage(*statements: tuple[str, *tuple[Any, ...]]) -> SQLiteJournal:
         connection = sqlite3.connect(path)
@@ -274,7 +274,7 @@ def test_records_of_a_newer_version(path: Path) -> None:
     with SQLiteJournal(path) as journal:
         claim = journal.claim_sync("r")
         claim.write([RunStarted("r", 0, 0.0, "agent", version=99)]).result()
-        claim.give_back()
+        claim.give_back().result()
         with pytest.raises(JournalError, match=r"record 0 of run 'r'.*version 99.*Upgrade"):
             journal.read_sync("r")
         assert "version 99" in str(journal.check_sync())
@@ -295,7 +295,7 @@ def test_any_edit_of_a_batch_is_found(
         claim = journal.claim_sync("r")
         for number, size in enumerate(sizes):
             claim.write([PromptSubmitted("r", number, 0.5, "text")] * size)
-        claim.give_back()
+        claim.give_back().result()
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT id, links, CAST(records AS BLOB) FROM batches"
         id, *columns = data.draw(st.sampled_from(connection.execute(query).fetchall()))

@@ -30,7 +30,7 @@ def keep(journal: SQLiteJournal, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
     claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
-    claim.give_back()
+    claim.give_back().result()
 
 
 # --- a place where no journal can be ---------------------------------------------------------------
@@ -124,7 +124,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             claim = journal.claim_sync(run_id)
             claim.write(prompts[:5])
             claim.write(prompts[5:]).result()
-            claim.give_back()
+            claim.give_back().result()
     return path
 
 
@@ -221,7 +221,7 @@ def fill(journal: SQLiteJournal, size: int = 2000) -> tuple[int, JournalError]:
         except JournalError as error:
             with pytest.raises(JournalError, match=r"not written any more.*a write has failed"):
                 claim.write(records).result()
-            claim.give_back()
+            claim.give_back().result()
             return number, error
     raise AssertionError("it was never full")
 
@@ -232,7 +232,7 @@ def go_on_after(journal: SQLiteJournal, count: int) -> None:
     assert journal.check_sync().ok
     claim = journal.claim_sync("r")
     claim.write([PromptSubmitted("r", count, 0.0, "more")]).result()
-    claim.give_back()
+    claim.give_back().result()
     assert len(journal.read_sync("r")) == count + 1
     assert journal.check_sync().ok
 
@@ -403,7 +403,7 @@ def test_a_file_that_becomes_read_only_while_it_is_open(mortal: Path, story: Sto
         claim.write(story()[:4]).result()
         path.chmod(0o444)
         claim.write(story()[4:]).result()
-        claim.give_back()
+        claim.give_back().result()
         assert journal.read_sync("r") == story()
 
 
@@ -437,7 +437,7 @@ def test_another_process_that_does_not_stop_writing(
     assert sqlite.read_sync("r") == story()[:3]
     other.execute("ROLLBACK")
     other.close()
-    claim.give_back()
+    claim.give_back().result()
     keep(sqlite, story()[3:])
     assert sqlite.read_sync("r") == story()
 

@@ -121,7 +121,7 @@ with SQLiteJournal(sys.argv[1], synchronous=sys.argv[2]) as journal:
         claim.write([PromptSubmitted("r", number, 0.0, "more")]).result()
         os.write(1, b"acknowledged\\n")
     os.write(1, b"over\\n")
-    claim.give_back()
+    claim.give_back().result()
 """
 
 

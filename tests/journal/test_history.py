@@ -24,7 +24,7 @@ def keep(journal: MemoryJournal | SQLiteJournal, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
     claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
-    claim.give_back()
+    claim.give_back().result()
 
 
 @pytest.fixture

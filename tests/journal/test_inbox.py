@@ -37,7 +37,7 @@ def keep(store: Any, records: list[Record]) -> None:
     """Write a run, and give it back."""
     claim = store.claim_sync(records[0].run_id)
     claim.write(records).result()
-    claim.give_back()
+    claim.give_back().result()
 
 
 def answer(decision: Decision | None = None, **fields: Any) -> InboxAnswer:
@@ -113,7 +113,7 @@ def test_a_message_can_be_posted_while_another_process_drives(tmp_path: Path, st
         with SQLiteJournal(path) as other:
             other.post_sync(posted := answer())
         assert driver.inbox_sync("r") == [posted]
-        claim.give_back()
+        claim.give_back().result()
     with SQLiteJournal(path) as journal:
         assert journal.inbox_sync("r") == [posted]
         assert journal.check_sync().ok

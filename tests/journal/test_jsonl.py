@@ -33,7 +33,7 @@ def keep(journal: Store, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
     claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
-    claim.give_back()
+    claim.give_back().result()
 
 
 def exported(journal: Store, run_id: str | None = None) -> bytes:

@@ -24,7 +24,7 @@ journal = SQLiteJournal(sys.argv[1])
 claims = [journal.claim_sync(run_id) for run_id in sys.argv[2:]]
 print("held", flush=True)
 for line in sys.stdin:
-    claims.pop().give_back()
+    claims.pop().give_back().result()
     print("given back", flush=True)
 """
 
@@ -38,10 +38,10 @@ def test_a_live_process_keeps_its_run(
     words = rf"run 'r' is being driven by process {holder.process.pid} on {os.uname().nodename}"
     with pytest.raises(RunInUseError, match=rf"{words}\. Wait for it, or end that process"):
         sqlite.claim_sync("r")
-    sqlite.claim_sync("other").give_back()
+    sqlite.claim_sync("other").give_back().result()
     holder.say("give it back")
     assert holder.line() == "given back"
-    sqlite.claim_sync("r").give_back()
+    sqlite.claim_sync("r").give_back().result()
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
@@ -54,7 +54,7 @@ def test_a_dead_process_has_no_lease(
     holder.process.send_signal(getattr(signal, name))
     holder.process.wait()
     for run_id in ("r", "s"):
-        sqlite.claim_sync(run_id).give_back()
+        sqlite.claim_sync(run_id).give_back().result()
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="locks belong to processes here")
@@ -81,7 +81,7 @@ def test_a_stopped_process_is_alive(
     holder.process.send_signal(signal.SIGCONT)
     holder.say("give it back")
     assert holder.line() == "given back"
-    sqlite.claim_sync("r").give_back()
+    sqlite.claim_sync("r").give_back().result()
 
 
 def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
@@ -100,7 +100,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
         holder.process.kill()
         holder.process.wait()
         os.kill(child, 0)
-        sqlite.claim_sync("r").give_back()
+        sqlite.claim_sync("r").give_back().result()
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -111,7 +111,7 @@ def test_closing_one_journal_keeps_the_leases_of_another(
     """A file has one set of locks per process, and releasing one must not release all."""
     first, second = SQLiteJournal(path), SQLiteJournal(path)
     held = first.claim_sync("r")
-    second.claim_sync("s").give_back()
+    second.claim_sync("s").give_back().result()
     second.close_sync()
     other = program(
         """
@@ -125,7 +125,7 @@ def test_closing_one_journal_keeps_the_leases_of_another(
         path,
     )
     assert f"driven by process {os.getpid()} " in other.line()
-    held.give_back()
+    held.give_back().result()
     first.close_sync()
 
 
@@ -150,15 +150,15 @@ def test_a_refused_claim_leaves_nothing_behind(path: Path, sqlite: SQLiteJournal
     for _ in range(3):
         with pytest.raises(RunInUseError):
             sqlite.claim_sync("r")
-    held.give_back()
+    held.give_back().result()
     assert lease._files == {}
-    sqlite.claim_sync("r").give_back()
+    sqlite.claim_sync("r").give_back().result()
 
 
 def test_a_user_who_may_write_the_journal_may_lock_it(path: Path, sqlite: SQLiteJournal) -> None:
     """The file of locks has the journal's mode, whoever made it."""
     path.chmod(0o660)
-    sqlite.claim_sync("r").give_back()
+    sqlite.claim_sync("r").give_back().result()
     made = path.with_name("journal.db-lease").stat()
     assert stat.S_IMODE(made.st_mode) == 0o660
     assert (made.st_uid, made.st_gid) == (path.stat().st_uid, path.stat().st_gid)

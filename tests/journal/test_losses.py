@@ -81,7 +81,7 @@ def test_a_healthy_journal_of_a_killed_process_opens(killed: Path, story: Story)
         assert report.ok
         assert report.notes == ()
         assert journal.read_sync("c") == story("c", steps=3, ending=None)
-        journal.claim_sync("c").give_back()
+        journal.claim_sync("c").give_back().result()
 
 
 def test_a_flip_in_any_frame_is_reported(killed: Path, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: 
         for number in range(12):
             claim = journal.claim_sync(f"run {number}")
             claim.write(story(f"run {number}", steps=3)).result()
-            claim.give_back()
+            claim.give_back().result()
             journal.post_sync(
                 InboxCancel(run_id=f"run {number}", by="anna", reason="too long " * 9)
             )
@@ -160,7 +160,7 @@ def test_a_file_whose_ids_are_out_of_order_is_checked_to_the_end(path: Path, sto
         for number in range(30):
             claim = journal.claim_sync(f"run {number}")
             claim.write(story(f"run {number}", steps=3)).result()
-            claim.give_back()
+            claim.give_back().result()
         journal.vacuum()
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'batches'"
@@ -221,7 +221,7 @@ def test_a_lost_log_is_noticed(killed: Path) -> None:
         claim = journal.claim_sync("a")
         left = len(journal.read_sync("a"))
         claim.write(journal.read_sync("a")[:2]).result()
-        claim.give_back()
+        claim.give_back().result()
         copies = {end: beside(killed, end).read_bytes() for end in ("", "-commits")}
     for end, content in copies.items():
         beside(killed, end).write_bytes(content)
@@ -238,7 +238,7 @@ def test_a_loss_can_be_accepted(killed: Path) -> None:
         assert "its end was lost, and that was accepted on" in str(report)
         claim = journal.claim_sync("c")
         assert claim.steps_before_loss == 3
-        claim.give_back()
+        claim.give_back().result()
         assert journal.claim_sync("new").steps_before_loss is None
     with SQLiteJournal(killed) as journal:
         assert journal.check_sync().ok
@@ -274,7 +274,7 @@ def test_another_run_with_the_id_of_a_deleted_one_has_lost_nothing(
         journal.delete_sync("c")
         claim = journal.claim_sync("c")
         claim.write(story("c", ending=None)).result()
-        claim.give_back()
+        claim.give_back().result()
         assert journal.claim_sync("c").steps_before_loss is None
 
 
@@ -310,7 +310,7 @@ def test_deleted_runs_are_not_missed(path: Path, story: Story) -> None:
     with SQLiteJournal(path) as journal:
         claim = journal.claim_sync("r")
         claim.write(story(steps=4)).result()
-        claim.give_back()
+        claim.give_back().result()
         journal.delete_sync("r")
         journal.claim_sync("small").write(story("small")[:1]).result()
         assert journal.check_sync().ok
@@ -362,7 +362,7 @@ def test_kills_give_no_false_alarm(
         os.kill(int(pid), signal.SIGKILL)
         assert nursery.line() == "dead"
         with SQLiteJournal(path) as journal:
-            journal.claim_sync(f"after {number}").give_back()
+            journal.claim_sync(f"after {number}").give_back().result()
             assert journal._open()._end.losses == ()
     if watching is not None:
         watching.close_sync()

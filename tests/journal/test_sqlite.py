@@ -37,7 +37,7 @@ def keep(journal: SQLiteJournal, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
     claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
-    claim.give_back()
+    claim.give_back().result()
 
 
 def test_it_is_exported() -> None:
@@ -73,7 +73,7 @@ def test_the_path_can_be_anything_a_path_can_be(tmp_path: Path, story: Story) ->
     (tmp_path / "link").symlink_to("plain")
     with SQLiteJournal(os.path.relpath(tmp_path / "link")) as journal:
         assert journal.read_sync("r") == story()
-        journal.claim_sync("r").give_back()
+        journal.claim_sync("r").give_back().result()
     assert (tmp_path / "plain-lease").exists()
 
 
@@ -138,7 +138,7 @@ def test_threads_share_a_journal(sqlite: SQLiteJournal, story: Story) -> None:
         for record in story(name, steps=5):
             claim.write([record]).result()
             sqlite.runs_sync()
-        claim.give_back()
+        claim.give_back().result()
 
     threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(8)]
     for thread in threads:
@@ -164,7 +164,7 @@ def test_threads_may_write_the_same_run(sqlite: SQLiteJournal, story: Story) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    claim.give_back()
+    claim.give_back().result()
     assert sqlite.read_sync("r") == [record] * 400
 
 
@@ -175,7 +175,7 @@ for number in range(10):
     claim = journal.claim_sync(f"{{sys.argv[2]}}-{{number}}")
     for start in range(0, 30, 3):
         claim.write(records(claim.run_id, 3, start))
-    claim.give_back()
+    claim.give_back().result()
 journal.close_sync()
 """
     writers = [program(code, path, number) for number in range(4)]
@@ -194,7 +194,7 @@ def test_two_journals_on_one_file_in_one_process(path: Path, story: Story) -> No
     assert second.read_sync("r") == story()[:4]
     second.close_sync()
     claim.write(story()[4:]).result()
-    claim.give_back()
+    claim.give_back().result()
     assert first.check_sync().ok
     first.close_sync()
 
@@ -234,7 +234,7 @@ def test_closing_writes_what_is_queued_and_gives_back(path: Path, story: Story) 
     assert all(future.result() is None for future in written)
     with SQLiteJournal(path) as again:
         assert again.read_sync("r") == story(steps=20)
-        again.claim_sync("r").give_back()
+        again.claim_sync("r").give_back().result()
 
 
 def test_a_closed_journal_says_that_it_is_closed(path: Path, story: Story) -> None:
@@ -319,7 +319,7 @@ if child == 0:
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 claim.write(records("r", 3, 3)).result()
-claim.give_back()
+claim.give_back().result()
 print(len(journal.read_sync("r")), journal.check_sync().ok)
 """
     ended = subprocess.run(
@@ -374,7 +374,7 @@ def test_a_run_that_was_written_behind_its_owners_back(
     code = f"""{WRITE}
 claim = journal.claim_sync("r")
 claim.write(records("r", 2, 3)).result()
-claim.give_back()
+claim.give_back().result()
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     with pytest.raises(JournalError, match=r"written or deleted by someone else.*-lease"):

@@ -33,7 +33,7 @@ def keep(journal: Store, records: list[Record]) -> None:
     """Write a run as a whole, and give it back."""
     claim = journal.claim_sync(records[0].run_id)
     claim.write(records).result()
-    claim.give_back()
+    claim.give_back().result()
 
 
 def test_both_are_stores(journal: Store) -> None:
@@ -49,7 +49,7 @@ def test_what_is_written_can_be_read(journal: Store, story: Story) -> None:
     claim = journal.claim_sync("r")
     for record in records:
         claim.write([record])
-    claim.give_back()
+    claim.give_back().result()
     assert journal.read_sync("r") == records
 
 
@@ -183,17 +183,17 @@ def test_a_run_can_be_claimed_once(journal: Store) -> None:
     claim = journal.claim_sync("r")
     with pytest.raises(RunInUseError, match=r"run 'r' is being driven already.*cancel it"):
         journal.claim_sync("r")
-    journal.claim_sync("other").give_back()
-    claim.give_back()
-    journal.claim_sync("r").give_back()
+    journal.claim_sync("other").give_back().result()
+    claim.give_back().result()
+    journal.claim_sync("r").give_back().result()
 
 
 def test_a_claim_can_be_given_back_twice(journal: Store, story: Story) -> None:
     """The second time does nothing, not even to a later holder of the run."""
     claim = journal.claim_sync("r")
-    claim.give_back()
+    claim.give_back().result()
     mine = journal.claim_sync("r")
-    claim.give_back()
+    claim.give_back().result()
     with pytest.raises(RunInUseError):
         journal.claim_sync("r")
     mine.write(story()).result()
@@ -202,7 +202,7 @@ def test_a_claim_can_be_given_back_twice(journal: Store, story: Story) -> None:
 def test_a_claim_that_was_given_back_is_over(journal: Store, story: Story) -> None:
     """Nothing more can be written with it."""
     claim = journal.claim_sync("r")
-    claim.give_back()
+    claim.give_back().result()
     with pytest.raises(UsageError, match=r"given back.*journal\.claim"):
         claim.write(story())
 
@@ -213,7 +213,7 @@ def test_a_claim_that_was_forgotten_is_free(journal: Store, story: Story) -> Non
     gc.collect()
     claim = journal.claim_sync("r")
     assert journal.read_sync("r") == story()
-    claim.give_back()
+    claim.give_back().result()
 
 
 @pytest.mark.parametrize("name", ["", None, 7, "\ud800"])
@@ -261,7 +261,7 @@ def test_after_a_record_that_cannot_be_written_nothing_is(journal: Store, story:
         claim.write([bad]).result()
     with pytest.raises(JournalError, match="not written any more, because a write has failed"):
         claim.write(records[2:]).result()
-    claim.give_back()
+    claim.give_back().result()
     keep(journal, records[2:])
     assert journal.read_sync("r") == records
     assert journal.check_sync().ok
@@ -343,8 +343,8 @@ def test_a_run_somebody_drives_is_not_deleted(forest: Store) -> None:
     with pytest.raises(RunInUseError):
         forest.delete_sync("old")
     assert names(forest) == before
-    forest.claim_sync("old").give_back()
-    claim.give_back()
+    forest.claim_sync("old").give_back().result()
+    claim.give_back().result()
     forest.delete_sync("old")
 
 
@@ -378,7 +378,7 @@ def test_unfinished_runs_are_pruned_when_asked_for(forest: Store) -> None:
     claim = forest.claim_sync("waits/child")
     forest.prune_sync(keep=0, unfinished=True)
     assert names(forest) == {"waits", "waits/child"}
-    claim.give_back()
+    claim.give_back().result()
     forest.prune_sync(keep=0, unfinished=True)
     assert names(forest) == set()
 
@@ -396,7 +396,7 @@ def test_a_run_that_is_resumed_while_pruning_stays(
             meant.clear()
             claim = journal.claim("new")
             claim.write([StatusChanged("new", 10, 100.0, RunStatus.PAUSED)]).result()
-            claim.give_back()
+            claim.give_back().result()
         return lease(run_id)
 
     monkeypatch.setattr(journal, "_lease", in_between)

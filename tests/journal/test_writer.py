@@ -139,7 +139,7 @@ def test_giving_back_waits_for_what_was_queued(sqlite: SQLiteJournal, story: Sto
     claim = sqlite.claim_sync("r")
     for record in story(steps=10):
         claim.write([record])
-    claim.give_back()
+    claim.give_back().result()
     again = sqlite.claim_sync("r")
     assert again.tail.records == len(story(steps=10))
 
@@ -256,7 +256,7 @@ def test_a_log_that_others_have_filled_is_cleared(
         with SQLiteJournal(path) as journal:
             claim = journal.claim_sync("r")
             claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
-            claim.give_back()
+            claim.give_back().result()
     assert path.with_name("journal.db-wal").stat().st_size < 100 * 4200
     assert len(sqlite.read_sync("r")) == 100
 
@@ -286,7 +286,7 @@ def test_nothing_is_overtaken(sqlite: SQLiteJournal) -> None:
             written = claim.write([PromptSubmitted(name, number, 0.0, "x" * size)])
             if chance.random() < 0.3:
                 written.result()
-        claim.give_back()
+        claim.give_back().result()
 
     threads = [threading.Thread(target=fill, args=(name,)) for name in ("a", "b", "c")]
     for thread in threads:
@@ -314,7 +314,7 @@ def test_an_interruption_in_the_middle_of_a_commit(
             claim.write(story()[3:5])
     with pytest.raises(JournalError, match="interrupted"):
         claim.write(story()[3:5]).result()
-    claim.give_back()
+    claim.give_back().result()
     assert sqlite.read_sync("r") == story()[:3]
     again = sqlite.claim_sync("r")
     again.write(story()[3:]).result()
@@ -340,10 +340,10 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
         monkeypatch.setattr(writer_module, "insert_batch", collect)
         claim = journal.claim_sync("r")
         claim.write(story()).result(20)
-        claim.give_back()
+        claim.give_back().result()
         wait_until(lambda: any(info.run_id == "forgotten" for info in journal.runs_sync()))
         assert journal.read_sync("forgotten") == story("forgotten")
-        journal.claim_sync("forgotten").give_back()
+        journal.claim_sync("forgotten").give_back().result()
 
 
 # --- several runs in one event loop ----------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
     with SQLiteJournal(path, synchronous="FULL") as journal:
         claim = journal.claim_sync("r")
         claim.write(story()).result(timeout=60)
-        claim.give_back()
+        claim.give_back().result()
         assert journal.prune_sync(keep=5) == []
     with SQLiteJournal(path) as journal:
         assert journal.read_sync("r") == story()

@@ -583,7 +583,7 @@ async def hold(journal: JournalStore, run_id: str) -> AsyncIterator[None]:
     """Another driver of the run."""
     claim = await journal.claim(run_id)
     yield
-    claim.give_back()
+    claim.give_back().result()
 
 
 async def test_a_run_of_a_session_is_replayed_with_its_session(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_thousand_runs_are_folded() -> None:
         claim = journal.claim_sync(run_id)
         begun = RunStarted(run_id, 0, number, "a", "s", version=2, continues=earlier)
         claim.write([begun, PromptSubmitted(run_id, 1, number, str(number))])
-        claim.give_back()
+        claim.give_back().result()
         earlier = journal.refer_sync(run_id)
     file = io.BytesIO()
     journal.export_lines(f"r{count - 1}", file)

@@ -305,7 +305,7 @@ async def test_a_delete_that_was_interrupted_is_finished_by_the_next(setup: Sess
         await session.delete()
     left = await setup.sessions.get("s")
     assert (left.status, await setup.sessions.list()) == (SessionStatus.DELETED, [])
-    driven.give_back()
+    driven.give_back().result()
     for attempt in (lambda: left.run(setup.agent(), "go"), lambda: setup.agent().resume("s-1")):
         with pytest.raises(SessionError, match="was deleted"):
             await attempt()

@@ -77,7 +77,7 @@ async def on_disk(build: Callable[[Any], Any], path: Path, prompt: str = "go") -
     journal = SQLiteJournal(path)
     claim = await journal.claim("run")
     claim.write([record for record in tape.written[:last] if record.run_id == "run"]).result()
-    claim.give_back()
+    claim.give_back().result()
     result: RunResult = await build(journal).resume("run")
     await journal.close()
     return result
