@@ -257,7 +257,14 @@ class MountPlan:
 
         A link may lead to a place that is hidden anyway, or to a program of the system, which others need.
         """
-        if os.path.isdir(path) or not os.path.exists(path):
+        try:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                return False
+        except (
+            PermissionError
+        ):  # a command that runs may have closed a directory on the way, for now
+            return True
+        except OSError:
             return False
         is_seen = not inside_any(path, SYSTEM) and self._is_seen(path)
         return inside_any(path, self._roots) or is_seen
@@ -422,6 +429,8 @@ def _can_be_entered(directory: str) -> bool:
     """
     try:
         facts = os.stat(directory)
+    except PermissionError:  # a command that runs may have closed the one above, for now
+        return True
     except OSError:  # it was removed
         return False
     if facts.st_uid == os.geteuid():
