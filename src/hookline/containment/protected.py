@@ -33,6 +33,7 @@ PROJECT_CONFIGURATION = _names(
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     mise.*.toml .mise.*.toml
     .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
+    .hgsub .hgsubstate                              # Mercurial writes what is in it into an hgrc, at a commit say
     """
 )
 """What runs commands and is also a part of the project, which people ask agents to write. `*` is any text."""
