@@ -604,8 +604,8 @@ def test_the_length_of_a_path_is_counted_in_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "plant",
     """
-    .git/rebase-merge .git/rebase-apply .git/sl .jj/repo .bzr/branch _darcs/prefs sub/.vim sub/.repo sub/_MTN
-    sub/.github sub/.config sub/mise .config/mise
+    .git/rebase-merge .git/rebase-apply .git/sl .git/glab-cli .jj/repo .bzr/branch _darcs/prefs sub/.vim sub/.repo
+    sub/_MTN sub/.github sub/.config sub/mise .config/mise
     """.split(),
 )
 def test_a_link_in_place_of_a_directory_of_protected_names_does_not_keep_its_name(

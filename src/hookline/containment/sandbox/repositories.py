@@ -51,7 +51,7 @@ DIRECTORIES_OF_GIT = frozenset(
 """What git and its helpers make in a git directory, and write in."""
 
 _OBEYED = names_in(
-    "config.worktree commondir gitdir sl/config lazygit.yml MERGE_AUTOSTASH MERGE_RR"
+    "config.worktree commondir gitdir sl/config glab-cli/config.yml lazygit.yml MERGE_AUTOSTASH MERGE_RR"
 )
 _NUMBERS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "rebase-apply/last")
 _LARGEST_INDEX = 64 * 1024 * 1024
