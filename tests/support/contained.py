@@ -6,13 +6,21 @@ many commands: to start Python, and the sandbox's test of itself, take longer th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
 import traceback
 from typing import Any
 
-from hookline.containment.sandbox import Sandbox, SandboxGrant, SandboxLimits, SandboxPaths, limits
+from hookline.containment.sandbox import (
+    CommandResult,
+    Sandbox,
+    SandboxGrant,
+    SandboxLimits,
+    SandboxPaths,
+    limits,
+)
 
 
 def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
@@ -28,12 +36,7 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
         paths=SandboxPaths(**{name: tuple(value) for name, value in plan["paths"].items()}),
         limits=SandboxLimits(**plan["limits"]),
     )
-    result = sandbox.run_sync(
-        plan["command"],
-        timeout=plan["timeout"],
-        grant=SandboxGrant(**plan["grant"]),
-        place=plan["place"],
-    )
+    result = asyncio.run(_run(sandbox, plan))
     return {
         "exit_code": result.exit_code,
         "text": result.text,
@@ -41,7 +44,28 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
         "contained": result.contained,
         "left_out": result.left_out,
         "duration": result.duration,
+        "set_aside": result.set_aside,
     }
+
+
+async def _run(sandbox: Sandbox, plan: dict[str, Any]) -> CommandResult:
+    """Run the command, beside another one that has printed something and goes on, if there is one."""
+    other = None
+    if plan["beside"]:
+        printed = asyncio.Event()
+        other = await sandbox.start(plan["beside"], on_output=lambda _: printed.set())
+        await printed.wait()
+    try:
+        return await sandbox.run(
+            plan["command"],
+            timeout=plan["timeout"],
+            grant=SandboxGrant(**plan["grant"]),
+            place=plan["place"],
+        )
+    finally:
+        if other is not None:
+            other.kill()
+            await other.wait()
 
 
 def main() -> None:

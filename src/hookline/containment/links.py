@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
+
+from hookline.containment.change_times import is_settled
 
 MOST_LINKS = 40
 """Links on the way to a file that the kernel follows."""
@@ -60,10 +63,13 @@ def link_out_of(inside: str) -> str | None:
     if known is not None and all(_changed_at(path) == at for path, at in known[0]):
         return known[1]
     times: list[tuple[str, int]] = []
+    now = time.time_ns()
     found = _search(inside, os.path.realpath(inside), "", times)
     if len(_KNOWN) >= _MOST_KNOWN:
         _KNOWN.clear()
-    _KNOWN[inside] = (tuple(times), found)
+    _KNOWN.pop(inside, None)
+    if all(is_settled(at, now) for _, at in times):
+        _KNOWN[inside] = (tuple(times), found)
     return found
 
 

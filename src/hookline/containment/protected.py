@@ -32,7 +32,8 @@ PROJECT_CONFIGURATION = _names(
     .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yaml .huskyrc.yml husky.config.js
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     mise.*.toml .mise.*.toml
-    .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
+    .miserc.toml .miserc.local.toml .tool-versions .prototools                     # mise runs templates in some
+    .hgsub .hgsubstate                              # Mercurial writes what is in it into an hgrc, at a commit say
     """
 )
 """What runs commands and is also a part of the project, which people ask agents to write. `*` is any text."""
@@ -40,7 +41,7 @@ PROJECT_CONFIGURATION = _names(
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
     .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .autoenv.leave
-    .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
+    activate-hermit .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .fslckout .fos _FOSSIL_ .fossil-settings                                    # leads Fossil to another repository
     .p4config .lazygit.yml                                                      # name programs to Perforce and lazygit
@@ -92,7 +93,7 @@ AGENT_CONFIGURATION = _names(
     .amp .iflow .augment .factory .openhands .warp .pi .zed
     .qwen .opencode opencode.json opencode.jsonc .crush .crush.json crush.json .goose .goosehints .claude-plugin
     .cursor-plugin .agent .kilocode .kilocodemodes .vibe .grok .qoder .codebuddy .rovodev .antigravity .aiassistant
-    gptme.toml
+    gptme.toml .cline .letta .mux
     """
 )
 """Agents' own: hooks, permissions, servers."""

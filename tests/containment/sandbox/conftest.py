@@ -39,6 +39,7 @@ class Outcome:
     contained: bool
     left_out: int
     duration: float
+    set_aside: Sequence[str]
 
 
 class Helper:
@@ -132,9 +133,13 @@ class Place:
         timeout: float = 30.0,
         where: str = "workspace",
         watched: bool = False,
+        beside: str = "",
         **paths: Sequence[str],
     ) -> Outcome:
-        """Run a command in a sandbox around `work`. With `watched`, a watcher holds every limit that it can."""
+        """Run a command in a sandbox around `work`. With `watched`, a watcher holds every limit that it can.
+
+        `beside` is a command that runs at the same time, as soon as it has printed something.
+        """
         seen = [str(self.base), *([] if self.user is not None else [sys.base_prefix])]
         plan = {
             "root": str(self.work),
@@ -145,6 +150,7 @@ class Place:
             "timeout": timeout,
             "place": where,
             "watched": watched,
+            "beside": beside,
             "env": {
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.home),

@@ -638,6 +638,19 @@ def test_a_link_with_such_a_name_hides_no_program_of_the_system(project: Path) -
     assert sandbox.run_sync("env true && echo done").text == "done\n"
 
 
+def test_what_is_to_be_hidden_is_hidden_in_a_work_directory_below_an_emptied_one() -> None:
+    """As below /tmp, which commands see empty but for the work directory; also in a directory that is kept."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        for name in ("data", ".hookline/journal"):
+            (Path(made) / name).mkdir(parents=True)
+            (Path(made) / name / "file").write_text("a-secret\n")
+        hide = (f"{made}/data", f"{made}/.hookline/journal")
+        sandbox = Sandbox(made, "required", paths=SandboxPaths(hide=hide))
+        ran = sandbox.run_sync("cat data/file .hookline/journal/file; ls -A data .hookline/journal")
+    assert "a-secret" not in ran.text
+    assert ran.text.endswith(".hookline/journal:\n\ndata:\n")
+
+
 AS_NOBODY = """
 import os, sys
 from hookline.containment.sandbox.mounts import is_open_to_us

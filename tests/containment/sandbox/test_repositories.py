@@ -134,6 +134,54 @@ def test_mercurial_reads_no_pickle_that_a_command_left(
 
 
 @needs_hg
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "cp plan .hgsub; mkdir sub; hg add .hgsub",
+        "cp plan .hgsub; mkdir sub; hg add .hgsub; hg commit -qm sub -u x; rm -rf sub",
+        "echo '%include plan' > .hgsub; mkdir sub; hg add .hgsub plan",
+        "hg init in; cd in; cp ../plan .hgsub; mkdir sub; hg add .hgsub; cd ..; echo in = in > .hgsub; hg add .hgsub",
+    ],
+)
+def test_mercurial_writes_no_settings_that_a_command_left_for_a_subrepository(
+    tmp_path: Path, marker: Path, plant: str
+) -> None:
+    """The source of one is written into its `hgrc` at a commit or a question, with all lines that continue it."""
+    work = tmp_path / "work"
+    subprocess.run(["hg", "init", work], check=True)
+    (work / "extension").write_text(f"open({str(marker)!r}, 'w')\n")
+    (work / "plan").write_text(f"sub = /x\n  [extensions]\n  x = {work}/extension\n")
+    ran = Sandbox(work, "required").run_sync(plant)
+    assert ".hgsub.from-command" in ran.set_aside
+
+    def ask() -> None:
+        for words in (["id"], ["status", "-S"], ["commit", "-m", "x", "-u", "x"]):
+            for place in (work, *work.glob("in")):
+                subprocess.run(["hg", *words], cwd=place, capture_output=True, timeout=60)
+
+    ask()
+    assert not marker.exists()
+    for path in [*work.rglob(".hgsub*.from-command")]:
+        path.rename(path.with_name(path.name.removesuffix(".from-command")))
+    ask()
+    assert marker.exists(), "the way is real"
+
+
+@needs_hg
+def test_the_list_of_subrepositories_is_kept(tmp_path: Path) -> None:
+    """So is what it includes."""
+    work = tmp_path / "work"
+    subprocess.run(["hg", "init", work], check=True)
+    before = {".hgsub": "%include more\n", ".hgsubstate": "", "more": "a = a\n"}
+    for name, text in before.items():
+        (work / name).write_text(text)
+    Sandbox(work, "required").run_sync(
+        "for f in .hgsub .hgsubstate more; do echo b = b >> $f; done"
+    )
+    assert {name: (work / name).read_text() for name in before} == before
+
+
+@needs_hg
 def test_mercurial_can_edit_history_inside(tmp_path: Path) -> None:
     """The state that it writes today is text, and stays."""
     work = tmp_path / "work"

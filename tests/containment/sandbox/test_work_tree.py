@@ -13,6 +13,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +21,7 @@ from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.protected import OBEYED, RUN_BELOW, RUN_BY_PATTERN
 from hookline.containment.sandbox import bubblewrap, tree_index
 from hookline.containment.sandbox import work_tree as work_tree_module
+from hookline.containment.sandbox.repositories import led_to_by
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 from hookline.errors import SandboxError, UsageError
@@ -562,6 +564,7 @@ def test_a_submodule_with_the_name_of_a_directory_of_git_is_kept(
         "mkfifo new/commondir",
         "head -c 2000000 /dev/zero | tr '\\0' a > new/commondir",
         "printf 'gitdir: \\xff/../..' > new/.git",
+        "for i in $(seq 1200); do ln -s $((i - 1)) new/$i; done; echo gitdir: 1200 > new/.git",
     ],
 )
 def test_a_pointer_that_leads_nowhere_stops_nobody(work: Path, plant: str) -> None:
@@ -569,6 +572,22 @@ def test_a_pointer_that_leads_nowhere_stops_nobody(work: Path, plant: str) -> No
     ran = Sandbox(work, "required").run_sync(f"mkdir new; {plant}; echo x > new/.envrc")
     moved = {"new/.git.from-command", "new/commondir.from-command"} & {*ran.set_aside}
     assert (len(moved), "new/.envrc.from-command" in ran.set_aside) == (1, True)
+
+
+@pytest.mark.parametrize("name", [".git", "commondir"])
+@pytest.mark.parametrize("step", ["a/", "../", "link/"])
+def test_a_pointer_that_is_too_long_is_not_followed_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, step: str
+) -> None:
+    """Neither through what is missing, nor up, nor through a link: each step costs more than the one before."""
+    (tmp_path / "link").symlink_to(".")
+    pointer = tmp_path / name
+    pointer.write_text(("gitdir: " if name == ".git" else "") + step * 10_000)
+    calls = {name: Mock(wraps=getattr(os, name)) for name in ("lstat", "readlink", "open")}
+    for call, counter in calls.items():
+        monkeypatch.setattr(os, call, counter)
+    led_to_by(str(pointer))
+    assert sum(counter.call_count for counter in calls.values()) < 10
 
 
 def test_the_length_of_a_path_is_counted_in_bytes(tmp_path: Path) -> None:
@@ -585,8 +604,8 @@ def test_the_length_of_a_path_is_counted_in_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "plant",
     """
-    .git/rebase-merge .git/rebase-apply .git/sl .jj/repo .bzr/branch _darcs/prefs sub/.vim sub/.repo sub/_MTN
-    sub/.github sub/.config sub/mise .config/mise
+    .git/rebase-merge .git/rebase-apply .git/sl .git/glab-cli .jj/repo .bzr/branch _darcs/prefs sub/.vim sub/.repo
+    sub/_MTN sub/.github sub/.config sub/mise .config/mise
     """.split(),
 )
 def test_a_link_in_place_of_a_directory_of_protected_names_does_not_keep_its_name(

@@ -205,8 +205,9 @@ class Arrangement:
         self._close_rules()
         close(*self._roots.values())
         self._roots.clear()
-        for protection in self._held:
-            protection.release()
+        with contextlib.ExitStack() as all_of_them:  # also after one that raises
+            for protection in reversed(self._held):
+                all_of_them.callback(protection.release)
         return self.moved_aside
 
     @property

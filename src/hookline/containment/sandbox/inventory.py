@@ -76,6 +76,10 @@ class Inventory:
         """Everything was looked at."""
         with contextlib.suppress(OSError):
             self._path.unlink()
+        self.leave()
+
+    def leave(self) -> None:
+        """Nobody could look. The record stays, as if we had died: whoever starts the next command looks first."""
         _own.discard(self._path)
         os.close(self._fd)
 

@@ -10,13 +10,11 @@ import os
 import time
 from typing import NamedTuple, TypeAlias
 
+from hookline.containment.change_times import is_settled
+
 Identity: TypeAlias = tuple[int, int, int]
 """Device, number and time of the last change."""
 
-_TICK = 50_000_000
-"""Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
-_WHOLE_SECOND, _LONG_TICK = 1_000_000_000, 2_000_000_000
-"""Some file systems keep whole seconds only, FAT every second one of them."""
 _MOST = 4096
 """Directories that are remembered."""
 
@@ -66,6 +64,4 @@ def identity_of(facts: os.stat_result) -> Identity:
 
 def settled(identity: Identity, now: int) -> Identity:
     """The identity of a directory that is read now; one that nothing has if the next change may not show in it."""
-    changed_at = identity[2]
-    tick = _TICK if changed_at % _WHOLE_SECOND else _LONG_TICK
-    return identity if now - changed_at >= tick else _NOTHING.identity
+    return identity if is_settled(identity[2], now) else _NOTHING.identity

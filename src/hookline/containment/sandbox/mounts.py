@@ -219,6 +219,16 @@ class MountPlan:
         is_hidden = inside_any(path, emptied()) or dot_entry(path, self._homes)
         return not is_hidden or inside_any(path, self._shown)
 
+    def _is_put_back(self, path: str) -> bool:
+        """Whether a path is seen because it lies in a work directory, and that in a place that is hidden as a whole."""
+        entry = dot_entry(path, self._homes)
+        return any(
+            inside_any(path, [root])
+            and not self._is_seen(str(root))
+            and not (entry and inside_any(entry, [root]))
+            for root in self._roots
+        )
+
     def _env_files(self, looked: Mapping[Path, TreeVisit]) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self._paths.show]
@@ -257,7 +267,14 @@ class MountPlan:
 
         A link may lead to a place that is hidden anyway, or to a program of the system, which others need.
         """
-        if os.path.isdir(path) or not os.path.exists(path):
+        try:
+            if stat.S_ISDIR(os.stat(path).st_mode):
+                return False
+        except (
+            PermissionError
+        ):  # a command that runs may have closed a directory on the way, for now
+            return True
+        except OSError:
             return False
         is_seen = not inside_any(path, SYSTEM) and self._is_seen(path)
         return inside_any(path, self._roots) or is_seen
@@ -311,7 +328,7 @@ class MountPlan:
     def _secrets(self) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
         known = filter(is_open_to_us, secrets(self._paths.hide, self._job.grant.reveal))
-        found = list(filter(self._is_seen, known))
+        found = [path for path in known if self._is_seen(path) or self._is_put_back(path)]
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):
@@ -422,6 +439,8 @@ def _can_be_entered(directory: str) -> bool:
     """
     try:
         facts = os.stat(directory)
+    except PermissionError:  # a command that runs may have closed the one above, for now
+        return True
     except OSError:  # it was removed
         return False
     if facts.st_uid == os.geteuid():

@@ -24,7 +24,7 @@ _LARGEST_SCRIPT = 64 * 1024
 _STARTS = 4
 """Directories from which a path in a script may begin: its own, and those above. mise reads `.config/mise/conf.d`."""
 _IS_SCRIPT = re.compile(
-    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?|\.sl/config)",
+    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?|\.hgsub|\.sl/config)",
     re.DOTALL,
 )
 _HG_INCLUDE = re.compile(r"(?m)^%include\s+(\S.*?)\s*$")
@@ -85,7 +85,7 @@ def hooks_of_user(top: str) -> list[str]:
 
 
 def named_by_script(path: str) -> list[str]:
-    """Existing files that words of an `.envrc`, an `hgrc` or a file of mise name, and what these load or include.
+    """Existing files that words of an `.envrc`, `hgrc`, `.hgsub` or file of mise name, and what these load or include.
 
     That counts also while it is missing: many an `.envrc` has `dotenv_if_exists` in it and nothing else.
     """

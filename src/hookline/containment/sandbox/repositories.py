@@ -51,7 +51,7 @@ DIRECTORIES_OF_GIT = frozenset(
 """What git and its helpers make in a git directory, and write in."""
 
 _OBEYED = names_in(
-    "config.worktree commondir gitdir sl/config lazygit.yml MERGE_AUTOSTASH MERGE_RR"
+    "config.worktree commondir gitdir sl/config glab-cli/config.yml lazygit.yml MERGE_AUTOSTASH MERGE_RR"
 )
 _NUMBERS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "rebase-apply/last")
 _LARGEST_INDEX = 64 * 1024 * 1024
@@ -81,9 +81,24 @@ def led_to_by(pointer: str) -> tuple[str, ...]:
 
 
 def _led_to(pointer: str) -> str:
-    """As git reads it, up to a zero byte. Empty where there is no such file."""
+    """As git reads it, up to a zero byte. Empty where there is no such file, or it leads nowhere."""
     path = text_of(pointer).partition("\0")[0].removeprefix("gitdir: ").rstrip("\r\n")
-    return os.path.realpath(os.path.join(os.path.dirname(pointer), path)) if path else ""
+    return _resolved(os.path.join(os.path.dirname(pointer), path)) if path else ""
+
+
+def _resolved(path: str) -> str:
+    """Where a path leads, by the kernel; empty if nowhere.
+
+    It refuses a path of more than 4 KiB, and more than 40 links. Python goes on for hours, on a path that a command
+    has written.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC)
+        try:
+            return os.readlink(f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
+    return ""
 
 
 def text_of(path: str, most: int = LARGEST) -> str:

@@ -63,6 +63,8 @@ _CONNECTED_TYPES = (1, 5)
 _TYPE_MASK = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: they type into the terminal of whoever started us."""
+_MOVES_CONTENT = (0xC028660F,)
+"""EXT4_IOC_MOVE_EXT: it puts other content into a file, and no time shows it."""
 _NAME_CHANGES = (0x800C6613, 0xC0506617, 0xC0406618, 0xC0406619, 0x40086602, 0x401C5820)
 """Encryption policies and keys, and the flags of a directory, among them its letter case. With these, a file could have
 another name later than when we look: an encrypted name can be read once somebody adds the key."""
@@ -180,7 +182,7 @@ def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
     if not unix_sockets:
         yield "socketpair", _connected_pairs()
     yield "clone", _no_bits(0, _NEW_NAMESPACES)
-    yield "ioctl", _none_of(1, (*_TERMINAL_INPUT, *_NAME_CHANGES))
+    yield "ioctl", _none_of(1, (*_TERMINAL_INPUT, *_NAME_CHANGES, *_MOVES_CONTENT))
     yield "fcntl", _none_of(1, _LEASE)
     yield "personality", _only(0, _PERSONALITIES)
     for name, mode in _CHANGE_MODE:

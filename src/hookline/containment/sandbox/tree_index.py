@@ -170,8 +170,14 @@ class TreeIndex:
         """Environment files, as `.env` and `deploy/prod.env`."""
         return [path for record in self._directories.values() for path in record.env_files]
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the last look was to be at the whole tree, and its top could not be listed."""
+        top = self._directories.get("")
+        return "" in self._too_deep or (top is not None and top.is_closed)
+
     def closed(self) -> list[str]:
-        """Directories that cannot be listed or entered, or that are too deep to be looked into."""
+        """Directories below the top that cannot be listed or entered, or that are too deep to be looked into."""
         closed = [
             place for place, record in self._directories.items() if record.is_closed and place
         ]
@@ -214,7 +220,7 @@ def _read(path: str, place: str) -> _Directory:
             os.close(fd)
     except OSError as error:
         os.lstat(path)  # an error if it is gone, or cannot even be looked at
-        is_closed = error.errno in (errno.EACCES, errno.EPERM)
+        is_closed = not place or error.errno in (errno.EACCES, errno.EPERM)
         is_git = name_here == ".git" and os.access(path, os.X_OK, effective_ids=True)
         return _CLOSED._replace(is_git=is_git, is_closed=is_closed)
     before = f"{place}/" if place else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shlex
 import stat
 import threading
 from collections import Counter
@@ -96,6 +97,8 @@ class WorkTree:
         self.root = self._path = root
         self._held = -1
         """The directory itself, held open while commands run: a command of one above can move it."""
+        self._owner_rights = 0
+        """What its owner could do in it before commands ran: they can take that away."""
         self._index = TreeIndex(root)
         self._lock = threading.RLock()
         self._known: dict[str, Identity] = {}
@@ -132,6 +135,7 @@ class WorkTree:
                 visit.moved += self.recover()
                 visit.moved += self._learn()
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
                 self._inventory = Inventory.begin(
                     self.root, self._known, self._times, self._named, self._links
                 )
@@ -147,17 +151,19 @@ class WorkTree:
     def leave(self, visit: TreeVisit) -> None:
         """A command has ended, with all that it started."""
         with self._lock:
+            is_checked = False
             try:
                 self.check()
+                is_checked = True
             finally:
                 self._visits.remove(visit)
                 if not self._visits:
-                    self._end()
+                    self._end(is_checked)
 
-    def _end(self) -> None:
-        """The last command has ended."""
+    def _end(self, is_checked: bool) -> None:
+        """The last command has ended. What could not be checked is checked before the next one, by the record."""
         if self._inventory is not None:
-            self._inventory.end()
+            self._inventory.end() if is_checked else self._inventory.leave()
             self._inventory = None
         os.close(self._held)
         self._held = -1
@@ -169,6 +175,7 @@ class WorkTree:
             if not self._visits:
                 return
             self._follow()
+            self._open_again()
             self._meet_others()
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge_all(left_out)
@@ -185,6 +192,13 @@ class WorkTree:
             is_there = False
         if not is_there:
             self._be_at(os.readlink(f"/proc/self/fd/{self._held}"))
+
+    def _open_again(self) -> None:
+        """Give the owner of the directory back what a command took. Somebody else's is not ours to open, nor theirs."""
+        mode = stat.S_IMODE(os.fstat(self._held).st_mode)
+        if mode & self._owner_rights != self._owner_rights:
+            with contextlib.suppress(OSError):
+                os.fchmod(self._held, mode | self._owner_rights)
 
     def _be_at(self, path: str) -> None:
         if path != self.root:
@@ -208,13 +222,24 @@ class WorkTree:
     def look(self) -> TreeVisit:
         """What is hidden from a command that can write nothing."""
         with self._lock:
-            self._index.refresh()
+            if self._visits:
+                self._open_again()
+            self._refresh()
             return TreeVisit(env_files=self._index.env_files(), closed=self._index.closed())
 
     def look_ahead(self) -> None:
         """Begin the first look, which has to read the whole tree, before a command waits for it."""
         if not self._index.has_looked:
             threading.Thread(target=self.look, name="hookline-look", daemon=True).start()
+
+    def _refresh(self, places: Iterable[str] = ("",), *, opens: bool = False) -> None:
+        """Look at the tree again. A directory that cannot be listed must not pass for an empty one."""
+        self._index.refresh(places, self._may_open if opens else None)
+        if self._index.is_closed:
+            raise SandboxError(
+                f"'{self.root}' cannot be listed, so nobody knows what is in it.",
+                remedy=f"Has a command closed it? Open it: `chmod u+rwx {shlex.quote(self.root)}`.",
+            )
 
     # --- what was there -------------------------------------------------------------------------------
 
@@ -237,7 +262,7 @@ class WorkTree:
         Commands of other processes may run in this directory, above or below it: what is new by their records is
         judged. Gives what was moved aside.
         """
-        self._index.refresh()
+        self._refresh()
         self._known, self._times, self._links, made = {}, {}, {}, self._made
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
@@ -444,12 +469,12 @@ class WorkTree:
         moved: list[str] = []
         self._fresh = 0
         self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
-        self._index.refresh(may_open=self._may_open)
+        self._refresh(opens=True)
         while found := self._judge(left_out):
             moved += found
-            self._index.refresh(found, self._may_open)
+            self._refresh(found, opens=True)
         if moved:
-            self._index.refresh(may_open=self._may_open)
+            self._refresh(opens=True)
         for path, target in self._links.items():
             moved += self._restore_link(path, target)
         return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
@@ -497,7 +522,9 @@ class WorkTree:
         return is_known and (not self._overlap or before[known] == self._changed_at(path, facts))
 
     def _may_open(self, path: str) -> bool:
-        """Whether a command may have closed a directory."""
+        """Whether a command may have closed a directory. Before the first one ran, the whole tree could be listed."""
+        if not path:
+            return True
         facts = facts_of(self.root, path)
         return facts is not None and not self._was_there(path, facts, self._times_before())
 

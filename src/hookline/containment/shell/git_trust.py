@@ -11,9 +11,11 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
+from hookline.containment.change_times import is_settled
 from hookline.containment.git_settings import (
     LARGEST,
     is_plain,
@@ -72,6 +74,7 @@ def _content(path: str) -> bytes:
 
 def repository_objection(top: str) -> str | None:
     """Why git would do more than read in the repository of this directory, trusted or not, or None."""
+    now = time.time_ns()
     inside = os.path.join(top, ".git")
     within = (inside, os.path.join(inside, "refs"), os.path.join(inside, "objects"))
     places = tuple(_mark(path)[:2] for path in within)
@@ -86,7 +89,8 @@ def repository_objection(top: str) -> str | None:
         return "its hook post-index-change would run"
     if link := link_out_of(inside):
         return f".git/{link} leads out of the repository"
-    return _inspect(top, places, marks) or _populated_submodule(top) or _users_setting(top)
+    inspect = _inspect if _are_settled(marks, now) else _inspect.__wrapped__
+    return inspect(top, places, marks) or _populated_submodule(top) or _users_setting(top)
 
 
 def _no_repository(top: str, inside: str) -> str:
@@ -124,6 +128,11 @@ def _mark(path: str) -> _Mark:
     except OSError:
         return _MISSING
     return (facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+def _are_settled(marks: Iterable[_Mark], now: int) -> bool:
+    """Whether files that are read now get other marks by their next change, so that what is found can be kept."""
+    return all(mark == _MISSING or is_settled(mark[-1], now) for mark in marks)
 
 
 @lru_cache(64)
@@ -168,8 +177,10 @@ def _submodules(top: str, _index: _Mark) -> tuple[str, ...] | None:
 
 def _populated_submodule(top: str) -> str | None:
     """git starts itself in each repository inside, and obeys the configuration of that one."""
+    now = time.time_ns()
     index = _mark(os.path.join(top, ".git", "index"))
-    paths = () if index == _MISSING else _submodules(top, index)
+    listed = _submodules if _are_settled((index,), now) else _submodules.__wrapped__
+    paths = () if index == _MISSING else listed(top, index)
     if paths is None:
         return "git cannot list its index"
     inner = next((p for p in paths if os.path.lexists(os.path.join(top, p, ".git"))), None)
