@@ -37,7 +37,7 @@ async def work(seconds: float, context: ToolContext) -> str:
     """Work for so long."""
     print("a tool that prints")
     context.progress("half done")
-    Path("working").touch()
+    Path("working").write_text("yes")
     await asyncio.sleep(seconds)
     return "worked"
 
@@ -204,8 +204,8 @@ async def test_a_client_that_leaves_cancels_the_run(
 
 
 async def until(path: Path) -> None:
-    """Wait for a file."""
-    while not path.exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+    """Wait for a file with a text."""
+    while not (path.exists() and path.read_text()):  # noqa: ASYNC110, ASYNC240 - another process does
         await asyncio.sleep(0.01)
 
 

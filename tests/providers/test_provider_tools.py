@@ -257,7 +257,7 @@ async def test_replay_and_redaction_hold(name: str) -> None:
     result, _ = await asked(name, TOOLS[name], builder=made())
     assert FOUND not in result.state.to_json()
     run_id = result.run_id
-    assert FOUND not in "".join(encode(each).decode() for each in journal.read_sync(run_id))
+    assert FOUND not in "".join(encode(each).decode() for each in await journal.read(run_id))
     agent = made().with_provider_tools(TOOLS[name]).build(model=None)
     assert "identical" in str(await replay(journal, run_id, agent))
 
