@@ -66,8 +66,11 @@ class Terminal:
         self._until(text, lambda: self.press(keys), every)
 
     def signal_until(self, number: signal.Signals, text: str) -> None:
-        """Send a signal until the text is there: a line editor that is about to wait for keys misses one."""
-        self._until(text, lambda: os.kill(self.pid, number), 5)
+        """Send a signal until the text is there: a line editor that is about to wait for keys misses one.
+
+        Again before the watchdog of the command ends it, four seconds after the first.
+        """
+        self._until(text, lambda: os.kill(self.pid, number), 2.5)
 
     def _until(self, text: str, act: Callable[[], None], every: float) -> None:
         until = time.monotonic() + 30
