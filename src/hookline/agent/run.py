@@ -485,7 +485,7 @@ class Run:
         return any(said.decision is forbid for said in self.evaluations)
 
     def set_state(self, state: AgentState) -> None:
-        """Set the settled state. Besides this, only what hooks return changes it (`take`, `report_context`)."""
+        """Set the settled state. Only this does, and what hooks return (`take`, `report_context`)."""
         self.state = state
 
     def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The interface of a journal store. Another kind of store implements `JournalStore` and `Claim`, nothing else.
+"""The interface of a journal store: another kind of store implements `JournalStore` and `Claim`.
 
 What may wait is async; `hookline.testing.check_store` finds out whether a store keeps what is promised here. Writing
 is not async: a step hands its records over and goes on, and waits for the future where they must be safe.
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Claim(Protocol):
-    """A run that only this process may write, until it is given back or this process dies."""
+    """A run that only this process may write, until it is given back or this process dies.
+
+    A store that may lose the end of a run gives its claims an attribute `steps_before_loss` too: see docs/journal.md.
+    """
 
     @property
     def run_id(self) -> str:

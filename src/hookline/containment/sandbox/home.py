@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from hookline.containment.git_settings import settings_of_user
 from hookline.containment.links import MOST_LINKS, inside_any, links_and_target
-from hookline.containment.sandbox.listing import listing
+from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES

@@ -21,8 +21,8 @@ from hookline.containment.protected import (
     VERSION_CONTROL,
     run_by_pattern,
 )
+from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import dot_entry, homes
-from hookline.containment.sandbox.listing import listing
 from hookline.containment.sandbox.tables import (
     EMPTIED,
     GIT_FILES,

@@ -87,7 +87,7 @@ def _led_to(pointer: str) -> str:
 
 
 def _resolved(path: str) -> str:
-    """Where a path leads, by the kernel; empty if nowhere.
+    """Where a path leads, as the kernel resolves it. Empty if it leads to nothing.
 
     It refuses a path of more than 4 KiB, and more than 40 links. Python goes on for hours, on a path that a command
     has written.

@@ -22,7 +22,7 @@ from hookline.containment.protected import (
     VERSION_CONTROL,
     run_by_pattern,
 )
-from hookline.containment.sandbox.listing import Identity, identity_of, settled
+from hookline.containment.sandbox.directory_entries import Identity, identity_of, settled
 from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
     DIRECTORIES_OF_GIT,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment.sandbox.listing import identity_of, listing, settled
+from hookline.containment.sandbox.directory_entries import identity_of, listing, settled
 
 SECOND = 1_000_000_000
 
