@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from hookline.agent import hook
 from hookline.capabilities.notes import writes_our_notes
 from hookline.capabilities.options import check_names
+from hookline.containment.links import real_path
 from hookline.containment.shell.words import join_words
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, UsageError
@@ -152,7 +153,7 @@ class Approval:
         for root, tool in roots.items():
             if not self._has_root:
                 yield Note(f"paths in rules begin at {root}")
-            elif os.path.realpath(root) != os.path.realpath(self.rules.root):
+            elif real_path(root) != real_path(self.rules.root):
                 yield Note(
                     f"paths in rules begin at {self.rules.root}, and those in calls of {tool} at {root}.",
                     is_problem=True,

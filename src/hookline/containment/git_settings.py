@@ -7,6 +7,7 @@ import re
 import shutil
 from functools import lru_cache
 
+from hookline.containment.links import real_path
 from hookline.containment.processes import run_briefly
 
 _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
@@ -73,7 +74,7 @@ def _pairs(printed: str) -> tuple[tuple[str, str], ...]:
 
 def run_git(words: list[str], where: str = "/", content: bytes = b"") -> str | None:
     """What git prints, or None if it fails. Only a repository's own files have a say, and nothing of theirs is run."""
-    if GIT is None or (where != "/" and os.path.realpath(GIT).startswith(f"{where}/")):
+    if GIT is None or (where != "/" and real_path(GIT).startswith(f"{where}/")):
         return None
     quiet = ["safe.directory=*", "core.hooksPath=/dev/null", "core.fsmonitor=false"]
     options = [word for each in quiet for word in ("-c", each)]

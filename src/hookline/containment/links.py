@@ -33,6 +33,15 @@ def inside_any(path: str | Path, others: Iterable[str | Path]) -> bool:
     return any(is_below(path, other) for other in others)
 
 
+def real_path(path: str | os.PathLike[str]) -> str:
+    """A path without links, as the kernel resolves it; after forty of them, the way that is left.
+
+    `os.path.realpath` follows any number. A chain of a thousand links, which a command makes in a second, ends it with
+    a RecursionError before Python 3.13.
+    """
+    return links_and_target(os.path.join(os.getcwd() if not os.path.isabs(path) else "/", path))[-1]
+
+
 def links_and_target(path: str) -> list[str]:
     """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
     here, rest = "/", path.split("/")[::-1]
@@ -49,7 +58,7 @@ def links_and_target(path: str) -> list[str]:
         links.append(here)
         here = "/" if os.path.isabs(target) else os.path.dirname(here)
         rest += target.split("/")[::-1]
-    return [*links, here]
+    return [*links, os.path.join(here, *filter(None, reversed(rest)))]
 
 
 def link_out_of(inside: str) -> str | None:
@@ -64,7 +73,7 @@ def link_out_of(inside: str) -> str | None:
         return known[1]
     times: list[tuple[str, int]] = []
     now = time.time_ns()
-    found = _search(inside, os.path.realpath(inside), "", times)
+    found = _search(inside, real_path(inside), "", times)
     if len(_KNOWN) >= _MOST_KNOWN:
         _KNOWN.clear()
     _KNOWN.pop(inside, None)
@@ -92,7 +101,7 @@ def _search(inside: str, real: str, below: str, times: list[tuple[str, int]]) ->
         if _NOT_PRINTED.fullmatch(path):
             continue
         if is_link:
-            target = os.path.realpath(os.path.join(inside, path))
+            target = real_path(os.path.join(inside, path))
             if target != real and not target.startswith(f"{real}/"):
                 return path
         elif found := _search(inside, real, path, times):

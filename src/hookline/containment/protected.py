@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from hookline.containment.links import real_path
 from hookline.secret_tables import names_in
 
 
@@ -134,7 +135,7 @@ def user_configuration() -> tuple[str, ...]:
 
 @lru_cache(16)
 def _real_places(*places: str) -> tuple[str, ...]:
-    return tuple(map(os.path.realpath, places))
+    return tuple(map(real_path, places))
 
 
 _accepted: set[tuple[int, int, int]] = set()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from hookline.containment.links import real_path
 from hookline.errors import UsageError
 from hookline.wildcards import MANY, fits, fits_text, glob
 
@@ -25,7 +26,7 @@ class Root:
         calls: str | os.PathLike[str] = "",
     ) -> None:
         self.path = os.path.abspath(directory)
-        self._real = os.path.realpath(self.path)
+        self._real = real_path(self.path)
         self._bases = {self.path, os.path.abspath(calls)} if calls else {self.path}
 
     def place(self, path: str) -> PathPlace | None:
@@ -34,7 +35,7 @@ class Root:
             written = [os.path.join(base, path) for base in self._bases]
             if path.startswith("~"):  # some tools expand this, and some do not
                 written.append(os.path.expanduser(path))
-            ways = {way(each) for each in written for way in (os.path.normpath, os.path.realpath)}
+            ways = {way(each) for each in written for way in (os.path.normpath, real_path)}
         except (OSError, ValueError):
             return None
         return PathPlace(tuple(sorted(_parts(way) for way in ways)), self)

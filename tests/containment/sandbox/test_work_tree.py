@@ -1280,6 +1280,16 @@ def test_an_environment_file_that_is_a_link_is_covered_where_it_leads(tmp_path: 
     assert Sandbox(work, "required", paths=paths).run_sync("cat .env").text == ""
 
 
+def test_an_environment_file_that_leads_nowhere_stops_no_command(tmp_path: Path) -> None:
+    """Not one of a thousand links, which a command makes in a second, and not one that leads to itself."""
+    sandbox = Sandbox(tmp_path, "required")
+    links = "for i in $(seq 1200); do ln -s link$((i + 1)) link$i; done; ln -s link1 .env; ln -s c.env c.env"
+    assert sandbox.run_sync(links).exit_code == 0
+    (tmp_path / "link1201").write_text("TOKEN=1")
+    assert sandbox.run_sync("echo runs").text == "runs\n"
+    assert "TOKEN" not in sandbox.run_sync("cat .env").text
+
+
 def test_too_many_environment_files_are_an_error_that_says_so(tmp_path: Path) -> None:
     """Each is covered by a mount of its own, and there is a limit."""
     for number in range(3500):

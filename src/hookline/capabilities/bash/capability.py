@@ -19,6 +19,7 @@ from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
+from hookline.containment.links import real_path
 from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.containment.shell.words import join_words
 from hookline.definition import Definition, Note
@@ -603,11 +604,11 @@ def requested_place(sandbox: Sandbox, asked: Place | None, *, network: bool) -> 
 def directory_of(bash: Bash, call: ToolCall, state: AgentState) -> dict[str, str]:
     """The work directory, and where in it a call is to run: as seen from there, or with all of its path."""
     named = call.args.get("cwd")
-    root = Path(os.path.realpath(bash.sandbox.root))
+    root = Path(real_path(bash.sandbox.root))
     place = root / bash.session_of(state).cwd
     if isinstance(named, str) and "\0" not in named:
         place = place / os.path.expanduser(named)
-    real = Path(os.path.realpath(place))
+    real = Path(real_path(place))
     inside = str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
     return {"root": str(root), "cwd": "" if inside == "." else inside}
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hookline import containment  # what reads commands is loaded for the first of them
 from hookline.containment import Sandbox, SandboxGrant
-from hookline.containment.links import link_out_of
+from hookline.containment.links import link_out_of, real_path
 from hookline.containment.processes import run_briefly
 from hookline.containment.sandbox import emptied, inside_any
 from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY
@@ -160,7 +160,7 @@ def _plain_git(command: str) -> tuple[str, ...] | None:
 
 def _is_in_another_repository(cwd: Path, root: Path) -> bool:
     """Whether git would find a repository below the work directory, which a command may have made, or none of ours."""
-    place = Path(os.path.realpath(cwd))
+    place = Path(real_path(cwd))
     while place != root:
         if not place.is_relative_to(root) or (place / ".git").exists() or (place / "HEAD").exists():
             return True
@@ -214,7 +214,7 @@ class GitLocation:
 
     def holds(self, path: str) -> bool:
         """Whether a command can have made what is at a path. What it sees as /tmp is its own."""
-        real = Path(os.path.realpath(self.root / os.path.expanduser(path)))
+        real = Path(real_path(self.root / os.path.expanduser(path)))
         return inside_any(real, (*self.writable, *emptied()))
 
     def variables(self) -> dict[str, str]:
@@ -282,7 +282,7 @@ def _link_out(location: GitLocation) -> str:
         inside = location.root / named
     if not location.holds(str(inside)):
         return ""  # no command can have put one there
-    found = link_out_of(os.path.realpath(inside))
+    found = link_out_of(real_path(inside))
     return f"{os.path.relpath(inside, location.root)}/{found}" if found else ""
 
 
@@ -309,8 +309,8 @@ def _find_objection(location: GitLocation, setting: GitSetting, verb: str) -> st
     origin, key, value = setting
     said = f"git's configuration has {key}={value!r}"
     kind, _, file = origin.partition(":")
-    ours = os.path.realpath(location.root / ".git" / "config")
-    if kind != "file" or (os.path.realpath(location.root / file) != ours and location.holds(file)):
+    ours = real_path(location.root / ".git" / "config")
+    if kind != "file" or (real_path(location.root / file) != ours and location.holds(file)):
         return f"{said} from a file that commands can change"
     if key in {"core.worktree", "extensions.worktreeconfig"}:
         return said

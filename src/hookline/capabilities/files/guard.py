@@ -7,6 +7,7 @@ from contextvars import ContextVar
 
 from hookline.containment import FileJail
 from hookline.containment.jail import first_of
+from hookline.containment.links import real_path
 from hookline.errors import FileJailError, FileKindError, NoSuchFileError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
@@ -34,7 +35,7 @@ class Guard:
         self._read_only = read_only
         self._asked = asked
         self._shown = shown
-        self._real_root = os.path.realpath(jail.root)
+        self._real_root = real_path(jail.root)
 
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """Block a call that leads out, or that would change what must not be changed; ask about what agents obey, and

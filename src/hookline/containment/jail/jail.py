@@ -49,6 +49,7 @@ from hookline.containment.jail.paths import (
     without_dots,
 )
 from hookline.containment.jail.steps import open_by_steps, resolve
+from hookline.containment.links import real_path
 from hookline.containment.protected import PROTECTED, VERSION_CONTROL, user_configuration
 from hookline.errors import (
     FileJailError,
@@ -99,7 +100,7 @@ class FileJail:
         """How paths are opened: `openat2` or `steps`."""
         self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
-        real = os.path.realpath(self.root)
+        real = real_path(self.root)
         self._real, self._name = real, os.path.basename(real)
         self._around = _system_around(real)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
@@ -385,7 +386,7 @@ class FileJail:
         with os.scandir(self._fd) as entries:
             links = [each.name for each in entries if each.is_symlink()]
         named = (name for name in links if first_of((name,), self.protected, self._name))
-        led_to = (os.path.realpath(f"{self._real}/{name}") for name in named)
+        led_to = (real_path(f"{self._real}/{name}") for name in named)
         inside = (
             os.path.relpath(path, self._real)
             for path in led_to

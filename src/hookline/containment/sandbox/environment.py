@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
+from hookline.containment.links import real_path
 from hookline.containment.sandbox.command import can_be_bytes
 from hookline.containment.sandbox.tables import ENVIRONMENT, PROXIES
 from hookline.errors import UsageError
@@ -72,7 +73,7 @@ def trusted_path(path: str, writable: Sequence[Path], shown: Sequence[Path] = ()
 
 
 def _is_trusted(each: str, writable: Sequence[Path], shown: Sequence[Path]) -> bool:
-    real = Path(os.path.realpath(each))
+    real = Path(real_path(each))
     inside = [root for root in writable if real.is_relative_to(root)]
     over = [place for place in shown if real.is_relative_to(place)]
     deepest = max(map(len, map(str, inside)), default=0)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from hookline.containment.git_settings import settings_of_user
-from hookline.containment.links import MOST_LINKS, inside_any, links_and_target
+from hookline.containment.links import MOST_LINKS, inside_any, links_and_target, real_path
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
@@ -69,7 +69,7 @@ def _own_homes() -> list[str]:
 
 
 def _checked(paths: Iterable[str]) -> list[str]:
-    real = dict.fromkeys(map(os.path.realpath, paths))
+    real = dict.fromkeys(map(real_path, paths))
     return [home for home in real if os.path.isdir(home)]
 
 
@@ -97,7 +97,7 @@ def hidden_links(home: str) -> list[str]:
 
 def linked_entries(home: str) -> list[str]:
     """Where hidden links of a home lead, if that is in the same home."""
-    targets = map(os.path.realpath, hidden_links(home))
+    targets = map(real_path, hidden_links(home))
     return [path for path in targets if path.startswith(f"{home}/") and os.path.exists(path)]
 
 
@@ -175,7 +175,7 @@ def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
                 entry.path
                 for entry in os.scandir(directory)
                 if entry.is_file()
-                and (is_hidden(os.path.realpath(entry.path)) or is_hidden(_interpreter(entry.path)))
+                and (is_hidden(real_path(entry.path)) or is_hidden(_interpreter(entry.path)))
             ]
     return sorted(found)
 
@@ -221,7 +221,7 @@ def _interpreter(path: str) -> str:
     with contextlib.suppress(OSError), open(path, "rb") as file:
         first = file.readline(256)
         if first.startswith(b"#!"):
-            return os.path.realpath(os.fsdecode(first[2:].split()[0])) if first[2:].split() else ""
+            return real_path(os.fsdecode(first[2:].split()[0])) if first[2:].split() else ""
     return ""
 
 

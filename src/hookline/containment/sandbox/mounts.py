@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from hookline._temporary import temporary_directory
-from hookline.containment.links import inside_any, is_below
+from hookline.containment.links import inside_any, is_below, real_path
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
     both_paths,
@@ -107,7 +107,7 @@ class FileView:
 
     @property
     def _writable(self) -> tuple[str, ...]:
-        return tuple(map(os.path.realpath, self.lasting))
+        return tuple(map(real_path, self.lasting))
 
 
 class MountPlan:
@@ -170,7 +170,7 @@ class MountPlan:
         for root, seen in looked.items():
             for path in seen.closed:  # nobody knows what is in there
                 yield from self._cover(f"{root}/{path}")
-        env_files = {os.path.realpath(each) for each in self._env_files(looked)}
+        env_files = {real_path(each) for each in self._env_files(looked)}
         crowded = self._crowded_projects(env_files)
         for path in crowded:
             yield from self._cover(path)
@@ -233,7 +233,7 @@ class MountPlan:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
         given = [os.path.expanduser(each) for each in self._paths.show]
         names = {each for each in given if not os.path.isabs(each)}
-        whole = set(map(os.path.realpath, self._named))
+        whole = set(map(real_path, self._named))
         for root, found in looked.items():
             for path in found.env_files:
                 is_named = path in names or os.path.basename(path) in names
@@ -302,7 +302,7 @@ class MountPlan:
         for path in outermost(path for path in self._shown if path.startswith(f"{home}/")):
             if dot_entry(path, [home]) or not is_seen:
                 yield from self._unchanged_entry(path)
-        is_own = home == os.path.realpath(os.path.expanduser("~"))
+        is_own = home == real_path(os.path.expanduser("~"))
         if is_own and f"{home}/.gitconfig" not in self._shown:
             text = git_configuration(str(self._roots[0]))
             yield from ("--perms", "0600", "--file", str(self._file(text)), f"{home}/.gitconfig")
@@ -336,7 +336,7 @@ class MountPlan:
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
         for each in self._needed:
-            inside = map(os.path.realpath, credentials_in(each))
+            inside = map(real_path, credentials_in(each))
             found += [path for path in inside if not inside_any(path, named)]
         return outermost(found)
 

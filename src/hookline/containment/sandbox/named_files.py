@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import NamedTuple
 
 from hookline.containment.git_settings import is_plain, settings_in, system_files, user_files
+from hookline.containment.links import real_path
 from hookline.containment.sandbox.repositories import bytes_of, git_directories, text_of
 from hookline.errors import SandboxError
 from hookline.secret_tables import is_env_file
@@ -52,7 +53,7 @@ def named_by_git(top: str) -> list[str]:
     found: list[str] = []
     for file, key, value in settings:
         is_name = key == "core.hookspath" or key.startswith(("include.", "includeif."))
-        found += (path for path in (file, os.path.realpath(file)) if is_name or path not in own)
+        found += (path for path in (file, real_path(file)) if is_name or path not in own)
         if key == "core.hookspath":
             found += (_joined(start, value) for start in starts)
             found += (turn for start in starts for turn in turns(start, value))
@@ -80,7 +81,7 @@ def hooks_of_user(top: str) -> list[str]:
     return [
         value
         for file, key, value in settings
-        if key == "core.hookspath" and not f"{os.path.realpath(file)}/".startswith(f"{top}/")
+        if key == "core.hookspath" and not f"{real_path(file)}/".startswith(f"{top}/")
     ]
 
 
@@ -150,7 +151,7 @@ def _settings(files: Iterable[str]) -> Iterator[_Setting]:
 
 def _included(file: str, value: str) -> list[str]:
     """A path that a file includes, which may be a link itself."""
-    return [_joined(os.path.dirname(each), value) for each in {file, os.path.realpath(file)}]
+    return [_joined(os.path.dirname(each), value) for each in {file, real_path(file)}]
 
 
 def _files_in(text: str, starts: Iterable[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hookline.containment.git_directory import is_git_directory
 from hookline.containment.interpreter import environments_below
-from hookline.containment.links import inside_any
+from hookline.containment.links import inside_any, real_path
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
     INSTRUCTIONS,
@@ -124,14 +124,14 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     `reveal` leaves some out.
     """
     # Asked for every command, about many names: by text, which costs a fraction of what paths do.
-    revealed = {os.path.realpath(os.path.expanduser(each)) for each in reveal}
+    revealed = {real_path(os.path.expanduser(each)) for each in reveal}
     mine = homes()
     wanted = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
     for pattern in SYSTEM_SECRETS:
         wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
     wanted += [*_named(mine), *(path for each in further for path in _meant(each))]
     # What we may not even look at, a command of ours may not either.
-    real = {os.path.realpath(path) for path in wanted if os.path.exists(path)}
+    real = {real_path(path) for path in wanted if os.path.exists(path)}
     return outermost(real - revealed - {"/"})
 
 
@@ -150,7 +150,7 @@ def _named(homes: list[str]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
     for name in SECRET_PATH_VARIABLES & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):
-            path = os.path.realpath(os.path.expanduser(value))
+            path = real_path(os.path.expanduser(value))
             is_above = any(f"{home}/".startswith(f"{path}/") for home in homes)
             if os.path.isabs(os.path.expanduser(value)) and not is_above:
                 yield path
@@ -159,7 +159,7 @@ def _named(homes: list[str]) -> Iterator[str]:
 @cache
 def emptied() -> tuple[Path, ...]:
     """The directories that are replaced by empty ones, as real paths."""
-    found = (os.path.realpath(each) for each in EMPTIED if os.path.isdir(each))
+    found = (real_path(each) for each in EMPTIED if os.path.isdir(each))
     return tuple(map(Path, outermost(found)))
 
 
@@ -189,7 +189,7 @@ def _own_settings(root: Path) -> Iterator[str]:
     places = [state, config, config.with_name("git")]
     places += [Path(os.environ[name]) for name in GIT_FILES if os.environ.get(name)]
     for place in places:
-        real = Path(os.path.realpath(place))
+        real = Path(real_path(place))
         if not place.is_absolute() or not real.is_relative_to(root) or real == root:
             continue
         entry = dot_entry(str(real), homes())
@@ -219,7 +219,7 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
     path = root / name
     if not path.is_symlink():
         return False
-    real = Path(os.path.realpath(path))
+    real = Path(real_path(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
     is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
     is_obeyed = name in AGENT_CONFIGURATION or os.path.basename(name) in INSTRUCTIONS
@@ -229,7 +229,7 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
 def _targets(root: Path, names: Iterable[str]) -> Iterator[str]:
     """What there are links to below the root, also if it is not there: who changes that changes what is obeyed."""
     for name in names:
-        real = Path(os.path.realpath(root / name))
+        real = Path(real_path(root / name))
         if real.is_relative_to(root):
             yield str(real.relative_to(root))
 
@@ -254,6 +254,6 @@ def prefixes(path: str) -> Iterator[str]:
 def existing(paths: Iterable[str | Path]) -> Iterator[Path]:
     """The real paths of those that there are."""
     for path in paths:
-        real = os.path.realpath(os.path.expanduser(path))
+        real = real_path(os.path.expanduser(path))
         if os.path.exists(real):
             yield Path(real)

@@ -21,6 +21,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from hookline.containment.links import real_path
 from hookline.containment.protected import RUN_BELOW, VERSION_CONTROL
 from hookline.containment.sandbox.inventory import give_up_lock, hold_lock
 from hookline.containment.sandbox.paths import (
@@ -106,7 +107,7 @@ class Protection:
         if os.path.islink(whole):
             if "/" not in path and not is_kept_by_its_target(self.root, path, self._paths):
                 raise _is_a_link(self.root, path, whole)
-            whole = os.path.realpath(whole)
+            whole = real_path(whole)
             if whole.startswith(f"{self.root}/") and os.path.exists(whole):
                 self._protect(os.path.relpath(whole, self.root))
             return
@@ -248,7 +249,7 @@ def _kind(mode: int) -> int | None:
 
 def _is_a_link(root: Path, name: str, path: str) -> SandboxError:
     where = os.path.relpath(path, root)
-    target = os.path.realpath(path)
+    target = real_path(path)
     is_there = os.path.exists(target) and not root.is_relative_to(target)
     remedy = (
         f"Put in its place what it leads to: `cd {shlex.quote(str(root))} && rm {shlex.quote(where)} && "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import call_in_thread, is_in_event_loop
-from hookline.containment.links import inside_any, links_and_target
+from hookline.containment.links import inside_any, links_and_target, real_path
 from hookline.containment.sandbox.bubblewrap import (
     BubblewrapCommand,
     InstalledBubblewrap,
@@ -173,7 +173,7 @@ class Sandbox:
     def _program(self) -> InstalledBubblewrap:
         """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
         path = find_bubblewrap() or ""
-        if any(inside_any(each, self.writable) for each in (path, os.path.realpath(path))):
+        if any(inside_any(each, self.writable) for each in (path, real_path(path))):
             raise SandboxError(  # before it is started even once
                 f"'{path}' is in a directory that commands can write in.",
                 remedy="Install bubblewrap for the system.",
@@ -381,7 +381,7 @@ class Sandbox:
 
     def _reveals_keys(self, grant: SandboxGrant) -> bool:
         """Whether it shows secrets of the user's, not only files of the work directory."""
-        paths = (Path(os.path.realpath(os.path.expanduser(each))) for each in grant.reveal)
+        paths = (Path(real_path(os.path.expanduser(each))) for each in grant.reveal)
         return any(not inside_any(path, self.writable) for path in paths)
 
     def _directory(self, cwd: str | Path | None, place: Place) -> Path:

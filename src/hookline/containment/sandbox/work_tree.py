@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from hookline.containment.links import real_path
 from hookline.containment.protected import is_accepted
 from hookline.containment.sandbox.home import hidden_links, homes
 from hookline.containment.sandbox.inventory import Inventory, records
@@ -396,7 +397,7 @@ class WorkTree:
         if path.startswith(f"{self.root}/"):
             return path[len(self.root) + 1 :]
         above = os.path.dirname(path)
-        while above != "/" and os.path.realpath(above) != self.root:
+        while above != "/" and real_path(above) != self.root:
             above = os.path.dirname(above)
         return path[len(above) + 1 :] if above != "/" else ""
 
@@ -435,7 +436,7 @@ class WorkTree:
 
     def _named_by_git(self, top: str) -> Iterator[str]:
         for path in named_by_git(top):
-            if os.path.realpath(path) == self.root:
+            if real_path(path) == self.root:
                 raise SandboxError(
                     f"your configuration of git names the directory '{path}', in which commands write.",
                     remedy="Name a directory of its own there, for hooks say.",

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import msgspec
 
-from hookline.containment.links import is_below
+from hookline.containment.links import is_below, real_path
 from hookline.containment.shell.command_reader import read_command
 from hookline.containment.shell.git_trust import git_objection
 from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
@@ -280,7 +280,7 @@ class Allowlist(msgspec.Struct):
         before = read_call(GIT, words, to_operand=True)
         if isinstance(before, str):
             return before
-        place = os.path.realpath(os.path.join(where, *before.values("-C")))
+        place = real_path(os.path.join(where, *before.values("-C")))
         texts = [word.text for word in before.rest]
         verb = next((v for v in (" ".join(texts[:2]), " ".join(texts[:1])) if v in GIT_VERBS), "")
         if not verb:
@@ -323,7 +323,7 @@ def _suspicious_entries(path: str, root: str) -> tuple[str, ...]:
         entry
         for entry in path.split(os.pathsep)
         if not os.path.isabs(entry)
-        or (not _BIN.fullmatch(entry + "/") and is_below(os.path.realpath(entry), root))
+        or (not _BIN.fullmatch(entry + "/") and is_below(real_path(entry), root))
     )
 
 

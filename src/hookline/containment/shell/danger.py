@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hookline.containment.links import is_below
+from hookline.containment.links import is_below, real_path
 from hookline.containment.shell.denylist import (
     find_denied,
     guess_name,
@@ -165,7 +165,7 @@ def _env_files_in(word: str, where: str, root: str) -> Iterator[str]:
         for text in texts:
             path = os.path.normpath(os.path.join(where, os.path.expanduser(text)))
             if is_env_file(os.path.basename(path)) or os.path.islink(path):
-                real = os.path.realpath(path)
+                real = real_path(path)
                 for each in {path, real}:
                     is_one = is_below(each, root) and is_env_file(os.path.basename(each))
                     if is_one and os.path.exists(each) and not os.path.isdir(each):

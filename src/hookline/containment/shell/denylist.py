@@ -6,12 +6,11 @@ does, and the removals of `removal.py`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from hookline.containment.links import is_below
+from hookline.containment.links import is_below, real_path
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
     INSTRUCTIONS,
@@ -123,7 +122,7 @@ def is_device(text: str, location: Location) -> bool:
 def is_protected(text: str, location: Location) -> bool:
     """Whether a write would change what the system, a shell, git or an agent does: as written, or where it leads."""
     path = location.path(text)
-    leads = path if path.startswith("/dev/") else os.path.realpath(path)
+    leads = path if path.startswith("/dev/") else real_path(path)
     return any(map(_is_protected, {path, leads}))
 
 

@@ -23,7 +23,7 @@ from hookline.containment.git_settings import (
     settings_in,
     settings_of_user,
 )
-from hookline.containment.links import is_below, link_out_of
+from hookline.containment.links import is_below, link_out_of, real_path
 
 _CONFIGURATION = ("config", "config.worktree")
 _PASSWORD = re.compile(r"://(?!git@)[^/\s]*@")
@@ -42,10 +42,10 @@ def git_objection(place: str, trusted: Collection[str]) -> str | None:
     if elsewhere := next((name for name in _PLACES if name in os.environ), None):
         return f"{elsewhere} says that its repository is elsewhere"
     innermost = sorted(trusted, key=len, reverse=True)
-    top = next((each for each in innermost if is_below(place, os.path.realpath(each))), None)
+    top = next((each for each in innermost if is_below(place, real_path(each))), None)
     if top is None:
         return f"no repository at {place} is trusted (hookline trust --repository DIR)"
-    real = os.path.realpath(top)
+    real = real_path(top)
     if inner := _repository_between(place, real):
         return f"{inner} may be a repository of its own"
     problem = repository_objection(real)

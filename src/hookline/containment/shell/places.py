@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from hookline.containment.links import MOST_LINKS, is_below, links_and_target
+from hookline.containment.links import MOST_LINKS, is_below, links_and_target, real_path
 from hookline.containment.shell.secrets import DEVICES
 from hookline.containment.shell.words import Word
 from hookline.wildcards import matches
@@ -32,8 +32,8 @@ class Places(msgspec.Struct):
     @classmethod
     def at(cls, cwd: str, root: str) -> Places:
         """Begin in a directory, as seen from the work directory."""
-        base = os.path.realpath(root or os.curdir)
-        where = os.path.realpath(os.path.join(base, os.path.expanduser(cwd))) if cwd else base
+        base = real_path(root or os.curdir)
+        where = real_path(os.path.join(base, os.path.expanduser(cwd))) if cwd else base
         return cls(base, [where])
 
     def move(self, target: str) -> bool:
@@ -42,7 +42,7 @@ class Places(msgspec.Struct):
         for where in list(self.wheres):
             path = os.path.join(where, target or home)
             # Behind a link, `..` is one directory to bash and another to whoever has followed the link.
-            self.wheres += [os.path.normpath(path), os.path.realpath(path)]
+            self.wheres += [os.path.normpath(path), real_path(path)]
         self.wheres = list(dict.fromkeys(self.wheres))
         return len(self.wheres) <= MOST_PLACES
 
@@ -56,7 +56,7 @@ class Places(msgspec.Struct):
 
     def form(self, path: str) -> str:
         """A whole path: from the work directory, from the home or from the root."""
-        home = os.path.realpath(os.path.expanduser("~"))
+        home = real_path(os.path.expanduser("~"))
         if is_below(path, self.root) and not is_below(home, self.root):
             return os.path.relpath(path, self.root)
         if is_below(path, home):

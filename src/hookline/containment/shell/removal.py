@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from hookline.containment.links import is_below
+from hookline.containment.links import is_below, real_path
 from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.scan import Unreadable, scan
@@ -89,8 +89,8 @@ class Location(NamedTuple):
         """What is removed: links on the way are followed, and the last one where a slash follows it."""
         directory, last = os.path.split(os.path.join(self.where, os.path.expanduser(text)))
         if last in {"", ".", ".."}:
-            return os.path.realpath(os.path.join(directory, last))
-        return os.path.join(os.path.realpath(directory), last)
+            return real_path(os.path.join(directory, last))
+        return os.path.join(real_path(directory), last)
 
 
 # --- what is denied -----------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _is_vital_path(path: str, root: str) -> bool:
 
 @lru_cache(16)
 def _homes(home: str) -> frozenset[str]:
-    return frozenset({home, os.path.realpath(home)})
+    return frozenset({home, real_path(home)})
 
 
 def _names_git(name: str) -> bool:

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from hookline.containment.links import is_below
+from hookline.containment.links import is_below, real_path
 from hookline.secret_tables import (
     COPY_ENDING,
     PUBLIC_KEY_FILE,
@@ -274,7 +274,7 @@ def is_whole_home(path: str) -> bool:
 
 def holds_home(path: str) -> bool:
     """Whether our home directory is this one, or lies in it."""
-    return is_below(os.path.realpath(os.path.expanduser("~")), os.path.realpath(path))
+    return is_below(real_path(os.path.expanduser("~")), real_path(path))
 
 
 def _is_home_place(whole: str) -> bool:
