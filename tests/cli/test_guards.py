@@ -425,3 +425,45 @@ def test_a_script_changed_under_another_name_is_noticed_before_it_runs(
     flags = ("--allow", "bash", "--allow", "write", "--place", "host")
     done = place.run("run", "--model", place.script(*turns), *flags, "x")
     assert not written(place), done.stderr
+
+
+_UNREADABLE = {
+    "no JSON": '{"hooks": {',
+    "no object": '["hooks"]',
+    "a typo of an event": '{"hooks": {"PreToolUs": [{"hooks": [{"type": "command", "command": "x"}]}]}}',
+    "hooks that are a list": '{"hooks": []}',
+    "a kind that is not known": '{"hooks": {"PreToolUse": [{"hooks": [{"type": "oracle"}]}]}}',
+    "a matcher that is no text": '{"hooks": {"PreToolUse": [{"matcher": 3, "hooks": []}]}}',
+}
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["the project's", "the user's"])
+def test_hooks_that_cannot_be_read_stop_the_run(place: Any, is_own: bool) -> None:
+    """Whoever wrote them, and trust is no remedy: only a correction is, or the flag."""
+    file = (place.home if is_own else place.project) / ".claude/settings.json"
+    file.parent.mkdir(exist_ok=True)
+    for case, text in _UNREADABLE.items():
+        file.write_text(text)
+        place.run("trust", ".")
+        refused = write(place)
+        assert refused.returncode == Exit.CONFIG, (case, refused.stderr)
+        assert "is configured with hooks that cannot be read" in refused.stderr
+        assert "Correct it." in refused.stderr
+        assert ".claude/settings.json: " in refused.stderr
+        assert not written(place)
+    without = write(place, "--without-untrusted")
+    assert without.returncode == Exit.DONE
+    assert "without these, which are not in force" in without.stderr
+    assert written(place)
+
+
+def test_the_question_about_what_cannot_be_read_offers_no_trust(place: Any) -> None:
+    """The word changes nothing."""
+    place.write(".claude/settings.json", '{"hooks": {')
+    arguments = ("run", "--model", writing(place), "--allow", "write", *_BARE, "x")
+    for answer, code in (("trust", Exit.CONFIG), ("without", Exit.DONE)):
+        terminal = terminal_of(place, *arguments)
+        assert "`trust`" not in terminal.wait_for("[quit] ")
+        terminal.press(f"{answer}\n")
+        assert terminal.end() == code, terminal.text
+        assert written(place) is (answer == "without")

@@ -29,6 +29,8 @@ class Guards(msgspec.Struct, frozen=True):
     """The hooks that are programs; None for an agent of your own, and if there are none."""
     missing: tuple[str, ...] = ()
     """What is configured and not in force."""
+    is_readable: bool = True
+    """Whether trust would put all of that in force. It does not for what cannot be read."""
 
     @classmethod
     def of(cls, settings: Settings) -> Guards:
@@ -46,7 +48,8 @@ class Guards(msgspec.Struct, frozen=True):
             off = commands.untrusted
             hooks = [f"{each.source.label}: {each.event}: {each.runs}" for each in off.held]
             missing += [*hooks, *off.warnings[bool(hooks) :]]  # the first one is about these
-        return cls(settings, commands, tuple(map(printable, missing)))
+        dropped = () if commands is None else commands.dropped
+        return cls(settings, commands, tuple(map(printable, (*missing, *dropped))), not dropped)
 
 
 def _describe(held: HeldSetting) -> str:
@@ -72,21 +75,24 @@ def require_guards(arguments: argparse.Namespace, settings: Settings, flags: Lay
             if guards.missing:  # it has changed in the meantime
                 raise _refusal(guards)
             return guards
-    _print(f"hookline: without these, which are not trusted ({settings.project}):", guards.missing)
+    _print(f"hookline: without these, which are not in force ({settings.project}):", guards.missing)
     return guards
 
 
 def _refusal(guards: Guards) -> TrustError:
     project = guards.settings.project
     lines = "".join(f"\n  {line}" for line in guards.missing)
+    then = f"Look at it (hookline trust --show {project}), then: hookline trust {project}."
     return TrustError(
         f"nothing was run, because {project} {_why(guards)}.",
-        remedy=f"Look at it (hookline trust --show {project}), then: hookline trust {project}. "
+        remedy=f"{then if guards.is_readable else 'Correct it.'} "
         f"Or run without what is not in force, {_FLAG}:{lines}",
     )
 
 
 def _why(guards: Guards) -> str:
+    if not guards.is_readable:
+        return "is configured with hooks that cannot be read"
     has_changed = guards.settings.trust_status is TrustStatus.CHANGED or (
         guards.commands is not None and guards.commands.untrusted.has_changed
     )
@@ -100,24 +106,25 @@ def _ask(guards: Guards) -> str:
     project = guards.settings.project
     _print(f"hookline: {project} {_why(guards)}. Not in force:", guards.missing)
     now = ProjectTrust(project, trust_file(os.environ))  # reads every file, which may take a while
-    _print("What would be trusted:", list(now.contents()))
-    differences = list(now.differences())
-    if differences:
-        _print("What has changed:", differences)
+    words = "`without` to run without it"
+    if guards.is_readable:
+        words = f"`trust` to approve all of this, or {words}"
+        _print("What would be trusted:", list(now.contents()))
+        differences = list(now.differences())
+        if differences:
+            _print("What has changed:", differences)
     print(
-        "Type `trust` to approve all of this, or `without` to run without it. Anything else quits.\n"
-        "[quit] ",
+        f"Type {words}. Anything else quits.\n[quit] ",
         end="",
         file=sys.stderr,
         flush=True,
     )
     answer = sys.stdin.readline().strip().lower()
-    if answer == "trust":
+    if answer == "trust" and guards.is_readable:
         now.approve()
     elif answer != "without":
-        raise TrustError(
-            "nothing was run.", remedy=f"Approve it with hookline trust {project}, or: {_FLAG}."
-        )
+        then = f"Approve it with hookline trust {project}" if guards.is_readable else "Correct it"
+        raise TrustError("nothing was run.", remedy=f"{then}, or: {_FLAG}.")
     return answer
 
 

@@ -23,6 +23,7 @@ from hookline.command_hooks.dialects.hookline import read_hook
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import (
     SYSTEM,
+    DroppedHook,
     Handler,
     HookPage,
     HookSearch,
@@ -208,6 +209,11 @@ class CommandHooks:
         made = cls(found, project=where, transcripts=transcripts, on_failure=on_failure, name=name)
         made.warnings = (*warnings, *made.runner.models.complaints(made.handlers))
         return made
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Why hooks that are configured cannot be read, and are not in force."""
+        return tuple(str(each) for each in self.warnings if isinstance(each, DroppedHook))
 
     @property
     def held_back(self) -> tuple[Handler, ...]:

@@ -177,6 +177,12 @@ SYSTEM = Path("/etc")
 """The directory of the administrator's files."""
 
 
+class DroppedHook(str):
+    """A warning that a hook which is configured is not in force."""
+
+    __slots__ = ()
+
+
 class HookSearch(msgspec.Struct, frozen=True):
     """Where hooks are looked for, and where warnings about files go."""
 

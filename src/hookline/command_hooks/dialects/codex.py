@@ -28,6 +28,7 @@ from hookline.command_hooks.dialects.config_files import (
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
+    DroppedHook,
     Handler,
     HookSearch,
     HookSource,
@@ -385,7 +386,7 @@ def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
         return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
     unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:
-        file.warn(f"'{unknown[0]}' is not known, so none of it is read")
+        file.warn(DroppedHook(f"'{unknown[0]}' is not known, so none of it is read"))
         return []
     return list(file.nested(hooks, _make_hook))
 

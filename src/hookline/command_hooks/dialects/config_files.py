@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import (
+    DroppedHook,
     Handler,
     HookSearch,
     HookSource,
@@ -24,13 +25,6 @@ from hookline.command_hooks.handler import (
     text_of,
 )
 from hookline.errors import BuildError, UsageError
-
-
-class DroppedHook(str):
-    """A warning that a hook is not in force."""
-
-    __slots__ = ()
-
 
 _LARGEST = 4 << 20
 _USUAL = ("hooks/hooks.json",)
@@ -90,7 +84,7 @@ def load_text(path: Path, warn: Warn) -> str | None:
             warn(DroppedHook("it is not a plain file, so it is not read"))
             return None
         if facts.st_size > _LARGEST:
-            warn(f"it is larger than {_LARGEST >> 20} MB, so it is not read")
+            warn(DroppedHook(f"it is larger than {_LARGEST >> 20} MB, so it is not read"))
             return None
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +116,7 @@ class HookFile(NamedTuple):
         """The hooks of `{event: [{matcher, hooks: [...]}]}`. What does not fit is reported and skipped."""
         for event, group in self._entries(hooks):
             if not isinstance(group.get("matcher", ""), str | None):
-                self.warn(f"{event}: a matcher is not text, so its hooks are left out")
+                self.warn(DroppedHook(f"{event}: a matcher is not text, so its hooks are left out"))
                 continue
             for hook in self._listed(group.get("hooks"), f"{event}: 'hooks'"):
                 yield from _checked(make(HookEntry(self, event, group, hook)), self.warn)
@@ -135,14 +129,14 @@ class HookFile(NamedTuple):
     def _entries(self, hooks: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         """The objects under each event that happens here."""
         if not isinstance(hooks, dict):
-            self.warn("'hooks' is not an object, so it has none")
+            self.warn(DroppedHook("'hooks' is not an object, so it has none"))
             return
         dialect = dialect_of(self.source)
         for event, entries in hooks.items():
             if event in dialect.unsupported:
                 self.warn(f"{event} does not happen here, so its hooks never run")
             elif event not in dialect.points:
-                self.warn(f"'{event}' is no event, so its hooks are left out")
+                self.warn(DroppedHook(f"'{event}' is no event, so its hooks are left out"))
             else:
                 yield from ((event, each) for each in self._listed(entries, event))
 
@@ -300,7 +294,9 @@ class Plugin:
                 path = self.root / each
                 if not path.resolve().is_relative_to(self.root.resolve()):
                     self.warn(
-                        f"its hooks are to be outside of it, at '{each}', so they are not read"
+                        DroppedHook(
+                            f"its hooks are to be outside of it, at '{each}', so they are not read"
+                        )
                     )
                     continue
                 content = load_file(path, self.warn)

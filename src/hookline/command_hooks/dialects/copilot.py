@@ -21,7 +21,6 @@ from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS
 from hookline.command_hooks.dialects.config_files import (
-    DroppedHook,
     HookEntry,
     HookFile,
     Plugin,
@@ -36,6 +35,7 @@ from hookline.command_hooks.dialects.config_files import (
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
+    DroppedHook,
     Handler,
     HookSearch,
     Level,
@@ -615,7 +615,7 @@ def _handlers(file: HookFile, project: Path) -> list[Handler]:
         file.warn(DroppedHook(f"version {version!r} is not known, so none of it is read"))
         return []
     if not isinstance(hooks, dict):
-        file.warn("'hooks' is not an object, so it has none")
+        file.warn(DroppedHook("'hooks' is not an object, so it has none"))
         return []
     as_vscode = _as_vscode(file)
     is_vscodes = "version" not in file.content  # Copilot asks for one

@@ -24,6 +24,7 @@ from hookline.command_hooks.dialects.config_files import (
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
+    DroppedHook,
     Handler,
     HookSearch,
     HookSource,
@@ -533,7 +534,7 @@ def _latest(directory: Path) -> Path | None:
 def _hooks(file: HookFile) -> list[Handler]:
     version = file.content.get("version", 1)
     if version not in (1, "1"):
-        file.warn(f"version {version!r} is not known, so none of it is read")
+        file.warn(DroppedHook(f"version {version!r} is not known, so none of it is read"))
         return []
     return list(file.flat(file.content.get("hooks", {}), _make_hook))
 
@@ -543,7 +544,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     kind = fields.get("type", "command")
     text = entry.text("prompt" if kind == "prompt" else "command")
     if kind not in ("command", "prompt") or not text.strip():
-        entry.warn("only hooks with a command or a prompt are run here")
+        entry.warn(DroppedHook("only hooks with a command or a prompt are run here"))
         return None
     what = (
         {"prompt": text, "model": entry.text("model").strip()}

@@ -27,6 +27,7 @@ from hookline.command_hooks.dialects.config_files import (
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
+    DroppedHook,
     Handler,
     HookSearch,
     Level,
@@ -563,7 +564,7 @@ def _group(entry: Any) -> Any:
 def _make_hook(entry: HookEntry) -> Handler | None:
     command = entry.text("command")
     if entry.fields.get("type", "command") != "command" or not command.strip():
-        entry.warn("only hooks with a command are run here")
+        entry.warn(DroppedHook("only hooks with a command are run here"))
         return None
     timeout = entry.seconds(60.0, unit=0.001)
     if "timeout" in entry.fields and timeout < _SHORTEST:

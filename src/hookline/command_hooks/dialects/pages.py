@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.dialects.claude.settings import make_hook
-from hookline.command_hooks.dialects.config_files import DroppedHook, hook_file
+from hookline.command_hooks.dialects.config_files import hook_file
 from hookline.command_hooks.dialects.copilot import read_vscode_entries
-from hookline.command_hooks.handler import HookPage, HookSearch, Level, Warn, level_of
+from hookline.command_hooks.handler import DroppedHook, HookPage, HookSearch, Level, Warn, level_of
 from hookline.errors import DocumentError
 from hookline.state import thaw
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.command_hooks.dialects.config_files import (
-    DroppedHook,
     HookEntry,
     Plugin,
     about,
@@ -21,6 +20,7 @@ from hookline.command_hooks.dialects.config_files import (
     unique,
 )
 from hookline.command_hooks.handler import (
+    DroppedHook,
     Handler,
     HookSearch,
     HookSource,
