@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
+
+from hookline.containment.sandbox.paths import private_below, private_of_root
 
 from .conftest import Place, needs_bubblewrap
 
@@ -131,6 +135,27 @@ def test_files_of_the_system_that_only_root_reads_are_hidden(place: Place) -> No
     seen = place.run("cat /etc/shadow /etc/gshadow /etc/sudoers")
     assert seen.exit_code != 0
     assert "root:" not in seen.text
+    private = shlex.join(private_of_root())
+    seen = place.run(
+        f"for each in {private}; do [ -d $each ] && ls -A $each || cat $each; done 2>/dev/null"
+    )
+    assert seen.text == ""
+
+
+def test_what_only_root_may_read_is_known_by_its_mode(tmp_path: Path) -> None:
+    """No table of names has all of it."""
+    modes = {"a": 0o600, "b": 0o644, "c/d": 0o640, "c/e/f": 0o600, "g/h": 0o644, "i/j": 0o644}
+    for name, mode in modes.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "empty").touch(0o600)
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "g").chmod(0o700)
+    (tmp_path / "i").chmod(0o711)
+    found = {os.path.relpath(each, tmp_path) for each in private_below(str(tmp_path), 2)}
+    assert found == {"a", "c/d", "g"}
+    assert "c/e/f" in {os.path.relpath(each, tmp_path) for each in private_below(str(tmp_path), 3)}
 
 
 def test_the_environment_has_no_secrets(place: Place) -> None:

@@ -34,6 +34,7 @@ from hookline.containment.sandbox.paths import (
     emptied,
     existing,
     outermost,
+    private_of_root,
     secrets,
     work_directory,
 )
@@ -329,6 +330,7 @@ class MountPlan:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
         known = filter(is_open_to_us, secrets(self._paths.hide, self._job.grant.reveal))
         found = [path for path in known if self._is_seen(path) or self._is_put_back(path)]
+        found += filter(self._is_private, private_of_root())
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):
@@ -339,6 +341,13 @@ class MountPlan:
             inside = map(real_path, credentials_in(each))
             found += [path for path in inside if not inside_any(path, named)]
         return outermost(found)
+
+    def _is_private(self, path: str) -> bool:
+        """Whether a path of root's is to be hidden: not what the agent works in or is shown, nor a home."""
+        used = [*map(str, self._roots), *self._homes, *self._named, *self._needed]
+        used += map(os.path.expanduser, self._job.grant.reveal)
+        is_used = any(is_below(each, path) or is_below(path, each) for each in used)
+        return not is_used and self._is_seen(path) and os.path.lexists(path)
 
     def _work(self) -> Iterator[str]:
         """The work directory and its like, and in them what cannot be written."""
