@@ -25,14 +25,16 @@ VERSION_CONTROL = _names(".git .hg .jj .bzr _darcs .pijul .sl")
 
 PROJECT_CONFIGURATION = _names(
     """
-    .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
+    .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml .local-overcommit.yml # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml lefthook-local.toml lefthook-local.json hk.pkl hk.local.pkl
+    hk.toml hk.yaml hk.yml hk.json .hkrc.pkl
     .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml .lefthook-local.json
-    .lefthook captainhook.json grumphp.yml .rusty-hook.toml rusty-hook.toml
+    .lefthook captainhook.json captainhook.config.json grumphp.yml grumphp.yaml grumphp.yml.dist grumphp.dist.yml
+    .rusty-hook.toml rusty-hook.toml
     .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yaml .huskyrc.yml husky.config.js
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
-    mise.*.toml .mise.*.toml
+    mise.*.toml .mise.*.toml pitchfork.toml pitchfork.local.toml fnox.toml fnox.local.toml
     .miserc.toml .miserc.local.toml .tool-versions .prototools                     # mise runs templates in some
     .hgsub .hgsubstate                              # Mercurial writes what is in it into an hgrc, at a commit say
     """
@@ -42,7 +44,7 @@ PROJECT_CONFIGURATION = _names(
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
     .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .autoenv.leave
-    activate-hermit .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
+    activate-hermit .phpbrewrc .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .fslckout .fos _FOSSIL_ .fossil-settings                                    # leads Fossil to another repository
     .p4config .lazygit.yml                                                      # name programs to Perforce and lazygit
@@ -55,13 +57,13 @@ RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
 
 RUN_BELOW: dict[str, frozenset[str]] = {
     ".github": _names(
-        "copilot-instructions.md hooks copilot instructions prompts chatmodes agents skills"
+        "copilot-instructions.md hooks copilot instructions prompts chatmodes agents skills lsp.json extensions"
     ),
     ".repo": _names("repo manifest.xml local_manifests"),
     "_MTN": _names("monotonerc options"),
     ".config": _names(
         "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
-        " git hookline"
+        " pitchfork.toml pitchfork.local.toml git hookline"
     ),
     "mise": _names("conf.d miserc.toml miserc.local.toml"),
     ".vim": _names("coc-settings.json"),
