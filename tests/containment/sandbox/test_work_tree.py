@@ -17,7 +17,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from hookline.containment import FileJail, Sandbox, SandboxPaths
+from hookline.containment import FileJail, Sandbox, SandboxGrant, SandboxPaths
 from hookline.containment.protected import OBEYED, RUN_BELOW, RUN_BY_PATTERN
 from hookline.containment.sandbox import bubblewrap, tree_index
 from hookline.containment.sandbox import work_tree as work_tree_module
@@ -1364,3 +1364,17 @@ def test_what_is_made_after_the_look_ahead_is_protected_too(tmp_path: Path) -> N
     sandbox.run_sync("echo x >> AGENTS.md; mkdir sub; touch sub/.envrc")
     assert (tmp_path / "AGENTS.md").read_text() == "Mine."
     assert not (tmp_path / "sub/.envrc").exists()
+
+
+async def test_a_command_with_a_grant_runs_beside_none_without_it(tmp_path: Path) -> None:
+    """What the one may change is not judged, and the other could change it as well. The same grant is no difference."""
+    sandbox, grant = Sandbox(tmp_path, "required"), SandboxGrant(unprotected=(".git/config",))
+    none = SandboxGrant()
+    for first, second in ((none, grant), (grant, none)):
+        running = await sandbox.start("sleep 1000", on_output=lambda _: None, grant=first)
+        with pytest.raises(SandboxError, match=r"may change \.git/config and one that may not"):
+            await sandbox.run("true", grant=second)
+        assert (await sandbox.run("echo same", grant=first)).text == "same\n"
+        running.kill()
+        await running.wait()
+        assert (await sandbox.run("echo later", grant=second)).text == "later\n"

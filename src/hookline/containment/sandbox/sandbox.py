@@ -46,7 +46,7 @@ from hookline.containment.sandbox.paths import (
 from hookline.containment.sandbox.protection import printable
 from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
 from hookline.containment.sandbox.selftest import UntestedSandboxError, passed
-from hookline.containment.sandbox.work_tree import work_tree
+from hookline.containment.sandbox.work_tree import trees_to_recover, work_tree
 from hookline.errors import SandboxError, UsageError
 
 Requirement: TypeAlias = Literal["required", "auto"]
@@ -132,12 +132,12 @@ class Sandbox:
 
     def _recover(self) -> None:
         """Move aside what commands of a process left that died while they ran."""
-        for root in self.writable:
-            if moved := work_tree(str(root)).recover():
+        for tree in trees_to_recover([*map(str, self.writable)]):
+            if moved := tree.recover():
                 _log.warning(
                     "a process died while its command ran in '%s'; what the command left for others to run or obey was "
                     "moved aside: %s",
-                    root,
+                    tree.root,
                     ", ".join(map(printable, moved)),
                 )
 

@@ -14,7 +14,7 @@ import shlex
 import stat
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -130,6 +130,7 @@ class WorkTree:
         visit = TreeVisit(left := tuple(left_out))
         with self._lock:
             if self._visits:
+                self._refuse_other_rights(left)
                 self._overlap = True
                 self.check()
             else:
@@ -148,6 +149,20 @@ class WorkTree:
             visit.closed = self._index.closed()
             self._visits.append(visit)
         return visit
+
+    def _refuse_other_rights(self, left_out: tuple[str, ...]) -> None:
+        """Let no two commands run at once of which one may change more names than the other.
+
+        What the one may change is left out of the check, and the other can change it as well: once git has replaced
+        `.git/config`, the read-only mount of the old file is gone.
+        """
+        differ = {*self._visits[0].left_out} ^ {*left_out}
+        if differ:
+            raise SandboxError(
+                f"this command was not started: a command that may change {', '.join(sorted(differ))} and one that may "
+                "not cannot run in one directory at the same time.",
+                remedy="Wait for the other command, or end it.",
+            )
 
     def leave(self, visit: TreeVisit) -> None:
         """A command has ended, with all that it started."""
@@ -178,8 +193,7 @@ class WorkTree:
             self._follow()
             self._open_again()
             self._meet_others()
-            left_out = [name for visit in self._visits for name in visit.left_out]
-            moved = self._judge_all(left_out)
+            moved = self._judge_all(self._visits[0].left_out)  # the same for all of them
             if self.root != self._path:
                 moved = [f"{self.root}/{path}" for path in moved]
             for visit in self._visits:
@@ -590,6 +604,13 @@ def work_tree(root: str) -> WorkTree:
     """The one of this directory: all sandboxes of a process share it."""
     with _trees_lock:
         return _trees.setdefault(root, WorkTree(root))
+
+
+def trees_to_recover(places: Sequence[str]) -> list[WorkTree]:
+    """Those in which the commands of a process ran that died: at these places, above and below."""
+    roots = {each.root for each in records() if not each.is_alive and os.path.isdir(each.root)}
+    near = (root for root in roots if any(_overlap(root, place) for place in places))
+    return list(map(work_tree, sorted(near)))
 
 
 def _too_many(root: str, named: Iterable[str]) -> SandboxError:
