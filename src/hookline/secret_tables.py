@@ -101,7 +101,7 @@ def is_env_file(name: str) -> bool:
 
     A sample (`.env.example`) is not a secret. Neither is `.envrc`: it is a program, which people commit.
     """
-    lower = name.lower()
+    lower = name.lower().strip("# ")  # an editor writes `#.env#`
     lower = COPY_ENDING.sub("", lower) or lower
     return _ENV_FILE.fullmatch(lower) is not None and SAMPLE_FILE.search(lower) is None
 
