@@ -19,7 +19,8 @@ from hookline.secret_tables import (
 
 ENV_FILES = [
     ".env", ".env.local", ".env.production", ".env.production.local", ".env-staging", ".env_test", ".env~", ".env.bak",
-    "#.env#", ".env ", "prod.env", "my.prod.env", "prod.env.bak", ".dev.vars", ".dev.vars.production", ".flaskenv", "env.production",
+    "#.env#", ".env ", "prod.env", "my.prod.env", "prod.env.bak", ".dev.vars",
+    ".dev.vars.production", ".flaskenv", "env.production",
 ]  # fmt: skip
 OTHER_FILES = [
     ".env.example", ".env.sample", ".env.template", ".env.dist", ".env.default", ".env.defaults", ".env.schema",

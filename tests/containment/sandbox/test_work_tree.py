@@ -1366,15 +1366,33 @@ def test_what_is_made_after_the_look_ahead_is_protected_too(tmp_path: Path) -> N
     assert not (tmp_path / "sub/.envrc").exists()
 
 
-async def test_a_command_with_a_grant_runs_beside_none_without_it(tmp_path: Path) -> None:
-    """What the one may change is not judged, and the other could change it as well. The same grant is no difference."""
-    sandbox, grant = Sandbox(tmp_path, "required"), SandboxGrant(unprotected=(".git/config",))
-    none = SandboxGrant()
-    for first, second in ((none, grant), (grant, none)):
-        running = await sandbox.start("sleep 1000", on_output=lambda _: None, grant=first)
-        with pytest.raises(SandboxError, match=r"may change \.git/config and one that may not"):
+async def test_a_command_with_keys_or_a_protected_name_runs_alone(tmp_path: Path) -> None:
+    """What it may change is not judged, and what it reads says what it does with keys: another could change both."""
+    (tmp_path / "inner").mkdir()
+    sandbox, inner = Sandbox(tmp_path, "required"), Sandbox(tmp_path / "inner", "required")
+    none, granted = SandboxGrant(), SandboxGrant(unprotected=(".git/config",))
+    keys = SandboxGrant(alone=True)
+    cases = [
+        (sandbox, none, granted),
+        (sandbox, none, keys),
+        (sandbox, granted, none),
+        (sandbox, keys, keys),
+    ]
+    for other, first, second in [*cases, (inner, none, keys)]:
+        running = await other.start("sleep 1000", on_output=lambda _: None, grant=first)
+        with pytest.raises(SandboxError, match="runs in a directory alone"):
             await sandbox.run("true", grant=second)
-        assert (await sandbox.run("echo same", grant=first)).text == "same\n"
         running.kill()
         await running.wait()
         assert (await sandbox.run("echo later", grant=second)).text == "later\n"
+
+
+async def test_a_name_is_left_out_only_if_every_command_may_change_it(tmp_path: Path) -> None:
+    """Two sandboxes of one directory, one of which may make `.vscode`: it does not stay."""
+    free = Sandbox(tmp_path, "required", paths=SandboxPaths(unprotected=(".vscode",)))
+    assert (await free.run("mkdir .vscode; touch .vscode/a")).set_aside == ()
+    running = await Sandbox(tmp_path, "required").start("sleep 1000", on_output=lambda _: None)
+    ran = await free.run("mkdir -p sub/.vscode")
+    assert ran.set_aside == ("sub/.vscode.from-command",)
+    running.kill()
+    await running.wait()

@@ -141,6 +141,7 @@ def _with_credentials(words: tuple[str, ...]) -> SandboxGrant:
         reveal=(*_GIT_KEYS, *agent.values()),
         unprotected=(".git/config",) if sets_upstream else (),
         unix_sockets=bool(agent),
+        alone=True,
         env=agent,
     )
 

@@ -40,6 +40,9 @@ class SandboxGrant:
     """Protected names that this command may change, as `.git/config`."""
     unix_sockets: bool = False
     """Whether it may talk to unix sockets."""
+    alone: bool = False
+    """Whether no other command may run in its directory meanwhile, as with `unprotected`: what this one reads there, as
+    `.git/config`, says what it does with what it is given."""
     env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

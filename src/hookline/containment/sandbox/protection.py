@@ -52,12 +52,13 @@ class Protection:
         left_out: Iterable[str] = (),
         *,
         keeps: bool = True,
+        alone: bool = False,
     ) -> None:
         self.root = root
         self._keeps = keeps
         """Whether what is there is kept; else only what is new is moved aside."""
         self._paths = paths or SandboxPaths()
-        self._left_out = tuple(left_out)
+        self._left_out, self._alone = tuple(left_out), alone
         self._tree = work_tree(str(root))
         self.visit: TreeVisit | None = None
         """What was found in the directory."""
@@ -79,7 +80,7 @@ class Protection:
         """Make what is missing, and say what to mount."""
         self._lock = hold_lock(str(self.root))
         try:
-            self.visit = self._tree.enter(self._left_out)
+            self.visit = self._tree.enter(self._left_out, alone=self._alone)
             if not self._keeps:
                 return self
             for name in without(self._left_out, held_names(self.root, self._paths)):

@@ -76,6 +76,8 @@ class TreeVisit:
 
     left_out: tuple[str, ...] = ()
     """Names that it may change after all."""
+    alone: bool = False
+    """Whether no other command runs meanwhile."""
     kept: list[str] = field(default_factory=list)
     """Paths that are there and stay as they are."""
     named: list[str] = field(default_factory=list)
@@ -125,12 +127,12 @@ class WorkTree:
 
     # --- commands come and go -------------------------------------------------------------------------
 
-    def enter(self, left_out: Iterable[str] = ()) -> TreeVisit:
+    def enter(self, left_out: Iterable[str] = (), *, alone: bool = False) -> TreeVisit:
         """A command is about to start."""
-        visit = TreeVisit(left := tuple(left_out))
+        visit = TreeVisit(left := tuple(left_out), alone=alone)
         with self._lock:
+            self._refuse_company(visit)
             if self._visits:
-                self._refuse_other_rights(left)
                 self._overlap = True
                 self.check()
             else:
@@ -150,18 +152,20 @@ class WorkTree:
             self._visits.append(visit)
         return visit
 
-    def _refuse_other_rights(self, left_out: tuple[str, ...]) -> None:
-        """Let no two commands run at once of which one may change more names than the other.
+    def _refuse_company(self, visit: TreeVisit) -> None:
+        """Let a command that is to be alone start beside no other, and none beside it.
 
-        What the one may change is left out of the check, and the other can change it as well: once git has replaced
+        What it may change is left out of the check, and another could change it as well: once git has replaced
         `.git/config`, the read-only mount of the old file is gone.
         """
-        differ = {*self._visits[0].left_out} ^ {*left_out}
-        if differ:
+        has_company = bool(self._visits) or (
+            visit.alone and any(_overlap(root, self.root) for root, _ in self._live_records())
+        )
+        if has_company and any(each.alone for each in (visit, *self._visits)):
             raise SandboxError(
-                f"this command was not started: a command that may change {', '.join(sorted(differ))} and one that may "
-                "not cannot run in one directory at the same time.",
-                remedy="Wait for the other command, or end it.",
+                "this command was not started: one with the user's keys, or that may change a protected file, runs in "
+                "a directory alone.",
+                remedy="Wait for the other command there, or end it.",
             )
 
     def leave(self, visit: TreeVisit) -> None:
@@ -193,7 +197,8 @@ class WorkTree:
             self._follow()
             self._open_again()
             self._meet_others()
-            moved = self._judge_all(self._visits[0].left_out)  # the same for all of them
+            left_out = set.intersection(*({*visit.left_out} for visit in self._visits))
+            moved = self._judge_all(left_out)
             if self.root != self._path:
                 moved = [f"{self.root}/{path}" for path in moved]
             for visit in self._visits:
