@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import Sandbox
+from hookline.containment import Sandbox, SandboxGrant
 from hookline.containment.sandbox.quarantine import facts_of, move_aside
+from hookline.errors import SandboxError
 
 from .conftest import ask_git, needs_bubblewrap
 
@@ -25,10 +26,13 @@ Start = Callable[[str], subprocess.Popen[bytes]]
 
 PROGRAM = """
 import asyncio, sys
-from hookline.containment import Sandbox
+from hookline.containment import Sandbox, SandboxGrant
 
 async def main():
-    running = await Sandbox(sys.argv[1], "required").start(sys.argv[2], on_output=lambda _: None)
+    grant = SandboxGrant(alone="alone" in sys.argv[2])
+    running = await Sandbox(sys.argv[1], "required").start(
+        sys.argv[2], on_output=lambda _: None, grant=grant
+    )
     await running.wait()
 
 asyncio.run(main())
@@ -223,3 +227,21 @@ def test_a_start_above_or_below_recovers_too(
     Sandbox((work / next_root).resolve(), "required")
     assert records() == []
     assert not (work / "inner" / ".vscode").exists()
+
+
+@pytest.mark.parametrize("place", [".", "..", "inner"])
+def test_a_command_that_is_to_be_alone_is_so_in_every_process(
+    work: Path, start: Start, place: str
+) -> None:
+    """Whichever of the two starts first, in the same directory, above or below."""
+    (work / "inner").mkdir()
+    here = Sandbox((work / place).resolve(), "required")
+    first = start(": alone")
+    with pytest.raises(SandboxError, match="runs in a directory alone"):
+        here.run_sync("true")
+    first.kill()
+    first.wait()
+    start(": another")
+    with pytest.raises(SandboxError, match="runs in a directory alone"):
+        here.run_sync("true", grant=SandboxGrant(alone=True))
+    assert here.run_sync("echo beside").text == "beside\n"

@@ -1378,7 +1378,7 @@ async def test_a_command_with_keys_or_a_protected_name_runs_alone(tmp_path: Path
         (sandbox, granted, none),
         (sandbox, keys, keys),
     ]
-    for other, first, second in [*cases, (inner, none, keys)]:
+    for other, first, second in [*cases, (inner, none, keys), (inner, keys, none)]:
         running = await other.start("sleep 1000", on_output=lambda _: None, grant=first)
         with pytest.raises(SandboxError, match="runs in a directory alone"):
             await sandbox.run("true", grant=second)

@@ -49,6 +49,8 @@ class Inventory:
         times: Mapping[str, int],
         named: Iterable[str],
         links: Mapping[str, str],
+        *,
+        alone: bool = False,
     ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         import fcntl  # not on Windows, where this module can still be imported
@@ -66,6 +68,7 @@ class Inventory:
                 "changed_at": times,
                 "named": [*named],
                 "links": links,
+                "alone": alone,
             }
             os.write(fd, json.dumps(record).encode())
             _own.add(path)
@@ -95,6 +98,8 @@ class SandboxRecord(NamedTuple):
     named: list[str]
     """What the user's configuration named then. After commands ran, it may be theirs that does."""
     links: dict[str, str]
+    alone: bool
+    """Whether no other command may run in the directory, above or below."""
     is_alive: bool
 
     def mark(self) -> None:
@@ -133,6 +138,7 @@ def records() -> Iterator[SandboxRecord]:
                 times=kept.get("changed_at", {}),
                 named=kept.get("named", []),
                 links=kept.get("links", {}),
+                alone=kept.get("alone", False) is True,
                 is_alive=is_alive,
             )
             paths = (*record.known, *record.times, *record.named, *record.links)

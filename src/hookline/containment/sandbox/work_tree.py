@@ -76,8 +76,6 @@ class TreeVisit:
 
     left_out: tuple[str, ...] = ()
     """Names that it may change after all."""
-    alone: bool = False
-    """Whether no other command runs meanwhile."""
     kept: list[str] = field(default_factory=list)
     """Paths that are there and stay as they are."""
     named: list[str] = field(default_factory=list)
@@ -108,6 +106,8 @@ class WorkTree:
         """What was there before the commands that run now."""
         self._times: dict[str, int] = {}
         """When that changed last."""
+        self._alone = False
+        """Whether no other command may run here, above or below as long as the one does that runs now."""
         self._overlap = False
         """Whether a command started while another ran, of this process or of another, here, above or below. The other
         could move a directory at that moment, so that what is in it was not read-only for the one that started: then
@@ -129,10 +129,11 @@ class WorkTree:
 
     def enter(self, left_out: Iterable[str] = (), *, alone: bool = False) -> TreeVisit:
         """A command is about to start."""
-        visit = TreeVisit(left := tuple(left_out), alone=alone)
+        visit = TreeVisit(left := tuple(left_out))
         with self._lock:
-            self._refuse_company(visit)
             if self._visits:
+                if alone or self._alone:
+                    raise _is_not_alone()
                 self._overlap = True
                 self.check()
             else:
@@ -140,10 +141,14 @@ class WorkTree:
                 visit.moved += self._learn()
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
+                self._alone = alone
                 self._inventory = Inventory.begin(
-                    self.root, self._known, self._times, self._named, self._links
+                    self.root, self._known, self._times, self._named, self._links, alone=alone
                 )
-                self._meet_others()
+                others = self._meet_others()
+                if any(others) or (alone and others):
+                    self._end(is_checked=True)
+                    raise _is_not_alone()
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
             visit.named = sorted(self._named | self._relative)
             visit.git_directories = self._index.git_directories()
@@ -151,22 +156,6 @@ class WorkTree:
             visit.closed = self._index.closed()
             self._visits.append(visit)
         return visit
-
-    def _refuse_company(self, visit: TreeVisit) -> None:
-        """Let a command that is to be alone start beside no other, and none beside it.
-
-        What it may change is left out of the check, and another could change it as well: once git has replaced
-        `.git/config`, the read-only mount of the old file is gone.
-        """
-        has_company = bool(self._visits) or (
-            visit.alone and any(_overlap(root, self.root) for root, _ in self._live_records())
-        )
-        if has_company and any(each.alone for each in (visit, *self._visits)):
-            raise SandboxError(
-                "this command was not started: one with the user's keys, or that may change a protected file, runs in "
-                "a directory alone.",
-                remedy="Wait for the other command there, or end it.",
-            )
 
     def leave(self, visit: TreeVisit) -> None:
         """A command has ended, with all that it started."""
@@ -348,20 +337,25 @@ class WorkTree:
             for path, each in self._known.items()
         }
 
-    def _meet_others(self) -> None:
+    def _meet_others(self) -> list[bool]:
         """Note that commands of others run here, above or below, and let the others note it too.
 
-        Everybody looks after writing a record, so of two that start at once at least one sees the other.
+        Everybody looks after writing a record, so of two that start at once at least one sees the other. Gives for
+        each of them whether it is to be alone.
         """
+        others: list[bool] = []
         for record in records():
             if record.is_alive and _overlap(record.root, self.root):
                 record.mark()
-                self._overlap = True
+                others.append(record.alone)
         for tree in list(_trees.values()):
             if tree is not self and tree._held >= 0 and _overlap(tree.root, self.root):
-                self._overlap = tree._overlap = True
+                tree._overlap = True
+                others.append(tree._alone)
+        self._overlap = self._overlap or bool(others)
         if self._inventory is not None and self._inventory.is_marked:
             self._overlap = True
+        return others
 
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
@@ -616,6 +610,18 @@ def trees_to_recover(places: Sequence[str]) -> list[WorkTree]:
     roots = {each.root for each in records() if not each.is_alive and os.path.isdir(each.root)}
     near = (root for root in roots if any(_overlap(root, place) for place in places))
     return list(map(work_tree, sorted(near)))
+
+
+def _is_not_alone() -> SandboxError:
+    """What a command may change is left out of the check, and what it obeys says what it does with keys.
+
+    Another could change both: once git has replaced `.git/config`, the read-only mount of the old file is gone.
+    """
+    return SandboxError(
+        "this command was not started: one with the user's keys, or that may change a protected file, runs in a "
+        "directory alone.",
+        remedy="Wait for the other command there, or end it.",
+    )
 
 
 def _too_many(root: str, named: Iterable[str]) -> SandboxError:
