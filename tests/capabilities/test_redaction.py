@@ -21,7 +21,7 @@ from hookline import (
 )
 from hookline.capabilities import Files, Redaction
 from hookline.errors import ModelError
-from hookline.journal import fold
+from hookline.journal import MemoryJournal, fold
 from hookline.state import Attachment, InferenceResponse, Log, Reasoning, UserMessage
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -414,3 +414,15 @@ def test_a_secret_of_a_call_is_taken_out_wherever_it_stands_later() -> None:
     assert "hunter2zq" not in result.state.to_json()
     assert "hunter2zq" not in result.text
     assert "it printed" in result.state.to_json()
+
+
+async def test_a_secret_in_the_name_of_a_tool_or_of_an_argument_is_not_kept() -> None:
+    """A model writes what it likes, also where no value belongs."""
+    secret = "hunter2Zq9xWvUt"
+    journal = MemoryJournal()
+    for turn in (call(f"DB_PASSWORD={secret}"), call("look", **{f"DB_PASSWORD={secret}": 1})):
+        model = ScriptedDriver([turn, say("Done.")])
+        builder = AgentBuilder().with_driver(model).with_capability(Redaction())
+        result = await builder.with_journal(journal).build().run("Go.")
+        assert secret not in repr(result.state)
+        assert secret not in repr(await journal.read(result.state.run_id))

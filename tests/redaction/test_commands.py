@@ -107,6 +107,10 @@ def test_a_list_of_arguments_is_read_as_one_command() -> None:
     assert redact_value(cleaned) == cleaned
     assert json.loads(redact(json.dumps(argv))) == cleaned
     assert redact(repr(["curl", "-u", f"a:{SECRET}"])) == "['curl', '-u', 'a:[redacted:secret]']"
+    assert redact_value(["tool", "--password", SECRET, "--api-key", SECRET]) == [
+        "tool", "--password", "[redacted:secret]", "--api-key", "[redacted:secret]"
+    ]  # fmt: skip
+    assert redact_value(["tool", "--password", "--verbose"]) == ["tool", "--password", "--verbose"]
     harmless = ["ls", "-p", "mysql"]
     assert redact_value(harmless) is harmless
 

@@ -292,7 +292,7 @@ class Redaction:
         """The name of a tool; one that is a secret becomes another valid name."""
         if name in self._tools:
             return name
-        cleaned = self.redactor.text(name, by_name=False)
+        cleaned = self.redactor.text(name)
         return name if cleaned == name else _NO_NAME.sub("_", cleaned).strip("_")
 
     def __repr__(self) -> str:

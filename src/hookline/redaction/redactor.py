@@ -10,6 +10,7 @@ import sys
 import traceback
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
@@ -37,6 +38,7 @@ _REMEMBERED, _MOST_REMEMBERED = 200, 4_096
 _LEARNT = 6
 """Letters of a secret that is known for the rest of the process once it was taken out of a call."""
 _MOST_LEARNT = 256
+_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
 _CONTINUED = re.compile(r"\\\r?\n|(?<!\\)\\{3}n")
 """Where a shell continues a line; in a JSON text that is an escape."""
 _LOG_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -172,7 +174,7 @@ class Redactor:
         is_secret = by_field and (is_secret or value.get("kind") == "Secret")
         is_list = by_field and value.get("kind") == "SecretList"
         for key, each in value.items():
-            name = self.text(key, by_name=False) if isinstance(key, str) else key
+            name = self.text(key, by_name=by_name) if isinstance(key, str) else key
             if is_secret and key in ("data", "stringData") and isinstance(each, Mapping):
                 marks = {name: mark("secret") for name in each}
                 made = each if marks == each else marks
@@ -346,8 +348,12 @@ def _find_removed(before: str, after: str) -> Iterator[str]:
 
 def _without_arguments(words: list[str]) -> list[str]:
     """The arguments of a program with a mark in place of each secret."""
-    found = sorted(argument_spans(words), reverse=True)
-    for index, start, end in found:
+    named = (
+        (index, 0, len(word))
+        for index, (option, word) in enumerate(pairwise(words), 1)
+        if _OPTION.fullmatch(option) and word[:1] != "-" and is_hidden(option.lstrip("-"), word)
+    )
+    for index, start, end in sorted({*argument_spans(words), *named}, reverse=True):
         word = words[index]
         if not MARK.search(word, start):
             words[index] = f"{word[:start]}{mark('secret')}{word[end:]}"
