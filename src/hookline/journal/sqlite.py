@@ -513,11 +513,12 @@ class JournalFile(Journal):
             yield Tables(connection, self.path)
 
     def _examine_end(self) -> End:
-        commits = read_commits(self.path)
+        known = read_commits(self.path)
         with self._snapshot() as tables:
-            missing = find_missing(self.path, tables, commits or [])
+            missing = find_missing(self.path, tables, known.commits)
         losses = dict.fromkeys((*self._end.losses, *missing))
-        return End(tuple(losses), self._end.notes)
+        notes = (_unknown_commits(self.path),) if known.damaged or known.unknown else ()
+        return End(tuple(losses), notes)
 
     def _lease(self, run_id: str) -> Release:
         self._get_writer()
@@ -547,16 +548,21 @@ class JournalFile(Journal):
 
 
 def _open_writer(path: str, synchronous: Synchronous) -> Writer:
-    is_new = create_private(path)
+    create_private(path)
     commits = LastCommits(path)
     try:
-        if is_new:  # a journal of this name was deleted
-            commits.clear()
-        connection = open_for_writing(path, synchronous)
+        connection = open_for_writing(path, synchronous, commits)
     except BaseException:
         commits.close()
         raise
     return Writer(connection, path, commits, waits_for_disk=synchronous == "FULL")
+
+
+def _unknown_commits(path: str) -> str:
+    return (
+        f"'{commits_file(path)}' was missing or damaged: "
+        "whether the last commits before that are there is not known"
+    )
 
 
 def _close(readers: Readers, writer: Writer | None) -> None:
