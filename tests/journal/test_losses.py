@@ -464,6 +464,49 @@ def test_kills_give_no_false_alarm(
         assert journal.check_sync().ok
 
 
+# Makes a journal, and opens and closes it until it is killed.
+OPENING = """
+import os, sys
+from hookline.journal import PromptSubmitted, SQLiteJournal
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.write(1, b"begin %d\\n" % os.getpid())
+        number = 0
+        while True:
+            with SQLiteJournal(line.strip()) as journal:
+                claim = journal.claim_sync(f"{os.getpid()}-{number}")
+                claim.write([PromptSubmitted(claim.run_id, 0, 0.0, "x")]).result()
+            number += 1
+    os.waitpid(pid, 0)
+    os.write(1, b"dead\\n")
+"""
+
+
+@LONG
+def test_kills_at_opening_and_closing_give_no_false_alarm(
+    path: Path, program: Callable[..., Any]
+) -> None:
+    """Also where a journal of the same name was deleted, and left its file of last commits."""
+    chance = random.Random()
+    nursery = program(OPENING)
+    for number in range(DAMAGES):
+        if number % 3:
+            for end in ("", "-wal", "-shm", "-lease", "-journal"):
+                beside(path, end).unlink(missing_ok=True)
+        nursery.say(str(path))
+        _, pid = nursery.line().split()
+        time.sleep(chance.uniform(0.0, 0.03))
+        os.kill(int(pid), signal.SIGKILL)
+        assert nursery.line() == "dead"
+        with SQLiteJournal(path) as journal:
+            report = journal.check_sync()
+            assert report.ok
+            assert report.notes == ()
+            journal.claim_sync("after").give_back().result()
+
+
 # Writes a log, and dies in its checkpoint: the kernel ends a process that writes beyond the size limit of a file.
 CHECKPOINT = """
 import os, resource, signal, sys
