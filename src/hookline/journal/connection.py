@@ -242,8 +242,11 @@ def _use_log(connection: sqlite3.Connection) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            # Before the first read, somebody who closes the file may take himself for the last one.
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if mode != "wal" or is_in_log_mode(connection):  # not every file system supports it
+                return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
