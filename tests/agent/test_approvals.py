@@ -22,12 +22,13 @@ from hookline import (
     StopReason,
     ToolCall,
     ToolContext,
+    replay,
     tool,
 )
 from hookline.errors import BuildError
-from hookline.journal import ApprovalAnswered, ApprovalAsked, ChildFinished, fold
+from hookline.journal import ApprovalAnswered, ApprovalAsked, ChildFinished, MemoryJournal, fold
 from hookline.state import PendingApproval, ResultStatus, check_transcript
-from hookline.testing import ScriptedDriver, call, calls, say
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 # --- who answers --------------------------------------------------------------------------------------
 
@@ -86,6 +87,28 @@ async def test_the_approver_may_be_async_and_answer_with_a_decision(bench: Bench
     assert result.state.messages[2].text == "Denied: not before Friday"
     assert result.steps[0].results[0].decided_by == "cashier"
     assert result.steps[0].results[0].is_blocked
+
+
+async def test_the_record_of_an_answer_has_its_time(bench: Bench) -> None:
+    """And so have the hooks after it, also in a replay."""
+    clock, journal, seen = FakeClock(), MemoryJournal(), []
+
+    def approve(question: PendingApproval) -> bool:
+        clock.advance(60)
+        return True
+
+    def build() -> Agent:
+        made = bench.asking(call("pay", amount=5), say("ok")).with_approver(approve)
+        made.on_after_tool_use(lambda ctx: seen.append(ctx.now))
+        return made.with_clock(clock).with_journal(journal).build()
+
+    await build().run("go", run_id="r")
+    records = await journal.read("r")
+    (asked,) = [record for record in records if isinstance(record, ApprovalAsked)]
+    (answered,) = [record for record in records if isinstance(record, ApprovalAnswered)]
+    assert answered.at - asked.at == 60
+    assert (await replay(journal, "r", build())).identical
+    assert seen == [answered.at, answered.at]
 
 
 async def test_deny_says_no_at_once(bench: Bench) -> None:

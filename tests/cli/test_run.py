@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hookline import AgentBuilder
 from hookline.cli.exits import Exit, exit_of
 from hookline.journal import SQLiteJournal, decode, encode
 from hookline.state import RunStatus, StopReason
+from hookline.testing import ScriptedDriver, say
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _LOOK = {"call": "list", "args": {}}
@@ -119,6 +123,31 @@ def test_nothing_is_kept_if_asked_so(place: Any) -> None:
     assert not list(place.home.rglob("*.db"))
 
 
+def test_show_has_what_was_said_before(place: Any) -> None:
+    """The last messages in a line each, or all of them; a wrong chain head is damage."""
+    place.run("run", "--model", place.script({"say": "Hi."}), "x", *_BARE)
+    (path,) = place.home.rglob("journal.db")
+    with SQLiteJournal(path) as journal:
+        driver = ScriptedDriver([say("One\nanswer."), *[say("Yes.")] * 11])
+        agent = AgentBuilder().with_driver(driver).with_journal(journal).build()
+        result = agent.run_sync("First.", run_id="r-0")
+        for number in range(1, 12):
+            result = agent.run_sync(f"Next {number}.", state=result.state, run_id=f"r-{number}")
+    short = place.run("show").stdout.splitlines()
+    assert "| (2 earlier messages; --full shows all)" in short
+    assert [line for line in short if line.startswith("| > ")] == [
+        f"| > Next {number}." for number in range(1, 11)
+    ]
+    full = place.run("show", "--full").stdout
+    assert "\n| > First.\n| One\n| answer.\n| > Next 1." in full
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET run_id = 'other' WHERE run_id = 'r-2'")
+    for options in ((), ("--json",)):
+        refused = place.run("show", *options)
+        assert refused.returncode == Exit.FAILED
+        assert "its conversation begins in run 'r-2'" in refused.stderr
+
+
 def test_a_conversation_continues(place: Any) -> None:
     """-c continues the last one, --from with any."""
     place.run("run", "--model", place.script({"say": "One."}), "First.", *_BARE)
@@ -127,7 +156,11 @@ def test_a_conversation_continues(place: Any) -> None:
     earlier = json.loads(first)["run_id"]
     shown = place.run("show", "--json").stdout.splitlines()
     assert json.loads(shown[0])["continues"]["run_id"] == earlier
-    assert f"continues a conversation: hookline show {earlier}" in place.run("show").stdout
+    shown = place.run("show").stdout
+    assert f"continues a conversation: hookline show {earlier}" in shown
+    assert "\n| > First.\n| One.\n" in shown
+    assert "\n> Second.\n" in shown
+    assert "| " not in place.run("show", earlier).stdout
     refused = place.run("runs", "--delete", earlier)
     assert "cannot be deleted alone" in refused.stderr
     again = place.run(

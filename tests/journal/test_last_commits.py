@@ -17,7 +17,9 @@ HEAD = bytes(range(32))
 def commits(path: Path) -> LastCommits:
     """The file next to a journal."""
     path.touch(0o640)
-    return LastCommits(str(path))
+    commits = LastCommits(str(path))
+    commits.clear()
+    return commits
 
 
 def test_what_was_noted_last_is_read(path: Path, commits: LastCommits) -> None:
@@ -26,7 +28,7 @@ def test_what_was_noted_last_is_read(path: Path, commits: LastCommits) -> None:
     commits.note(1, 4, HEAD)
     commits.note(2, 8, HEAD)
     commits.note(1, 9, HEAD[::-1], 2)
-    assert read_commits(str(path)) == [
+    assert read_commits(str(path)).commits == [
         (LIST, 3, HEAD, 0),
         (1, 9, HEAD[::-1], 2),
         (2, 8, HEAD, 0),
@@ -39,9 +41,9 @@ def test_what_was_forgotten_is_not_there(path: Path, commits: LastCommits) -> No
     for number in (1, 2, 3):
         commits.note(number, 1, HEAD)
     commits.forget(2)
-    assert [number for number, *_ in read_commits(str(path)) or ()] == [1, 3]
+    assert [number for number, *_ in read_commits(str(path)).commits] == [1, 3]
     commits.clear()
-    assert read_commits(str(path)) == []
+    assert read_commits(str(path)) == ([], (), 0)
     commits.close()
 
 
@@ -50,16 +52,34 @@ def test_runs_that_share_a_place_replace_each_other(path: Path, commits: LastCom
     commits.note(LIST, 1, HEAD)
     for number in range(1, 600):
         commits.note(number, 1, HEAD)
-    found = [number for number, *_ in read_commits(str(path)) or ()]
+    found = [number for number, *_ in read_commits(str(path)).commits]
     assert sorted(found) == [LIST, *range(345, 600)]
     commits.close()
 
 
-def test_a_missing_file_is_something_else_than_an_empty_one(path: Path) -> None:
-    """Whoever reads it can say so."""
-    assert read_commits(str(path)) is None
-    Path(commits_file(str(path))).touch()
-    assert read_commits(str(path)) == []
+def test_a_place_that_cannot_be_read_is_damaged(path: Path, commits: LastCommits) -> None:
+    """Any bit counts. All places of a missing or empty file are damaged, and after a repair they are not known."""
+    file = Path(commits_file(str(path)))
+    commits.note(1, 4, HEAD)
+    whole = file.read_bytes()
+    for bit in range(0, 8 * len(whole), 97):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(changed)
+        assert read_commits(str(path)).damaged == (bit // 8 // 64,)
+        assert not commits.is_whole()
+    file.write_bytes(whole[: 3 * 64 + 10])
+    commits.repair()
+    assert read_commits(str(path)) == ([(1, 4, HEAD, 0)], (), 253)
+    file.write_bytes(b"")
+    assert len(read_commits(str(path)).damaged) == 256
+    commits.repair()
+    assert read_commits(str(path)) == ([], (), 256)
+    commits.note(1, 4, HEAD)
+    assert read_commits(str(path)).unknown == 255
+    commits.close()
+    file.unlink()
+    assert len(read_commits(str(path)).damaged) == 256
 
 
 def test_a_file_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
@@ -82,11 +102,11 @@ def test_garbage_says_nothing(tmp_path_factory: pytest.TempPathFactory, content:
     """No commit is read that was not written."""
     path = tmp_path_factory.mktemp("garbage") / "journal.db"
     Path(commits_file(str(path))).write_bytes(content)
-    assert read_commits(str(path)) == []
+    assert read_commits(str(path)).commits == []
 
 
 def test_a_number_of_a_damaged_file_is_left_out(path: Path, commits: LastCommits) -> None:
     """The journal itself is what counts: it was committed."""
     commits.note(1, 4, HEAD, -1)
     commits.note(2, 2**70, HEAD)
-    assert read_commits(str(path)) == []
+    assert read_commits(str(path)).commits == []

@@ -14,16 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import content_of, copy_journal, harm, is_silent
+from damage import COMMITS, content_of, copy_journal, harm, harm_commits, is_silent
 
 from hookline.errors import JournalError
 from hookline.journal import InboxCancel, Record, SQLiteJournal
+from hookline.journal.connection import APPLICATION, MIGRATIONS, newest
 from hookline.sessions import Sessions
 
 Story = Callable[..., list[Record]]
 DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "40"))
 """How often a log is damaged; a database 8/3 as often. The full number is 300: HOOKLINE_DAMAGES=300."""
 LONG = pytest.mark.timeout(1200)
+FIRST_TABLES = [
+    *str(MIGRATIONS[0]).split(";"),
+    f"PRAGMA application_id = {APPLICATION}",
+    "PRAGMA user_version = 1",
+]
+"""What makes the tables of version 1."""
 FRAME = 4096 + 24
 
 # Writes runs, says so, and waits to be killed.
@@ -61,12 +68,6 @@ def beside(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
 
 
-def frames_of_tables(log: bytes) -> int:
-    """How many frames the first transaction has, which makes the tables: the last one has the size of the database."""
-    heads = (log[place + 4 : place + 8] for place in range(32, len(log), FRAME))
-    return next(number for number, size in enumerate(heads, 1) if any(size))
-
-
 def flip(path: Path, place: int) -> None:
     """Change one bit."""
     content = bytearray(path.read_bytes())
@@ -88,16 +89,11 @@ def test_a_flip_in_any_frame_is_reported(killed: Path, tmp_path: Path) -> None:
     """The last one included. The journal can be read, nothing is written, and the log stays as it is."""
     frames = (beside(killed, "-wal").stat().st_size - 32) // FRAME
     assert frames > 20
-    tables = frames_of_tables(beside(killed, "-wal").read_bytes())
     for number in range(frames):
         path = copy_journal(killed, tmp_path / str(number))
         flip(beside(path, "-wal"), 32 + number * FRAME + 200)
         log = beside(path, "-wal").read_bytes()
         for _ in range(2):
-            if number < tables:  # nothing is left that could be read
-                with pytest.raises(JournalError, match="is lost: its write-ahead log is damaged"):
-                    SQLiteJournal(path).open_sync()
-                continue
             with SQLiteJournal(path) as journal:
                 assert not journal.check_sync().ok
                 with pytest.raises(JournalError, match=r"is lost: .*backup.*accept_loss=True"):
@@ -123,19 +119,21 @@ def test_a_message_that_is_lost_is_reported(path: Path, program: Callable[..., A
 
 @LONG
 def test_no_damage_of_the_log_is_silent(killed: Path, tmp_path: Path) -> None:
-    """Flips, truncations and garbage at random places of a killed process's log."""
+    """Flips, truncations and garbage in the log of a killed process, whatever `-commits` is."""
     before = content_of(copy_journal(killed, tmp_path / "before"))
     chance = random.Random(17)
-    for _ in range(DAMAGES):
-        path = copy_journal(killed, tmp_path / "damaged")
-        what = harm(beside(path, "-wal"), chance)
-        assert not is_silent(path, before), what
-        shutil.rmtree(path.parent)
+    for number in range(DAMAGES):
+        for commits in ("whole", COMMITS[1 + number % 3]):
+            path = copy_journal(killed, tmp_path / "damaged")
+            what = harm(beside(path, "-wal"), chance)
+            harm_commits(path, commits, chance)
+            assert not is_silent(path, before), (what, commits)
+            shutil.rmtree(path.parent)
 
 
 @LONG
 def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: Story) -> None:
-    """The same for the file of a journal that was closed."""
+    """The same for the file of a journal that was closed; without the file of last commits every third time."""
     with SQLiteJournal(path) as journal:
         for number in range(12):
             claim = journal.claim_sync(f"run {number}")
@@ -147,9 +145,10 @@ def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: 
             Sessions(journal).create_sync(title=f"session {number}")
     before = content_of(path)
     chance = random.Random(17)
-    for _ in range(DAMAGES * 8 // 3):
+    for number in range(DAMAGES * 8 // 3):
         damaged = copy_journal(path, tmp_path / "damaged")
         what = harm(damaged, chance)
+        harm_commits(damaged, COMMITS[1 + number // 3 % 3] if number % 3 == 0 else "whole", chance)
         assert not is_silent(damaged, before), what
         shutil.rmtree(damaged.parent)
 
@@ -202,16 +201,88 @@ def test_a_database_without_its_log_is_refused(killed: Path, tmp_path: Path) -> 
         assert journal.check_sync().ok
 
 
+@pytest.mark.parametrize("is_checkpointed", [False, True], ids=["new", "checkpointed"])
+def test_a_log_that_is_gone_is_reported(
+    killed: Path, tmp_path: Path, is_checkpointed: bool
+) -> None:
+    """Also of a journal whose log has everything, and whatever else is gone with it. It can be accepted."""
+    chance = random.Random(17)
+    if is_checkpointed:
+        with SQLiteJournal(killed) as journal:
+            journal.vacuum()
+            for name in ("a", "b", "c"):
+                claim = journal.claim_sync(name)
+                claim.write(journal.read_sync(name)[:2]).result()
+                claim.give_back().result()
+            killed = copy_journal(killed, tmp_path / "later")
+    with closing(sqlite3.connect(f"file:{killed}?immutable=1", uri=True)) as connection:
+        ((left,),) = connection.execute("SELECT count(*) FROM runs")
+    assert left == (3 if is_checkpointed else 0)
+    for commits in (*COMMITS[:2], *["flipped"] * 20, "missing"):
+        path = copy_journal(killed, tmp_path / "damaged")
+        beside(path, "-wal").unlink()
+        harm_commits(path, commits, chance)
+        for _ in range(2):
+            with pytest.raises(JournalError, match=r"is lost|was not closed, and.*log.*is gone"):
+                SQLiteJournal(path).claim_sync("new")
+        with SQLiteJournal(path, accept_loss=True) as journal:
+            assert len(journal.runs_sync()) == left
+        with SQLiteJournal(path) as journal:
+            assert journal.check_sync().ok
+            journal.claim_sync("new").give_back().result()
+        shutil.rmtree(path.parent)
+
+
 def test_a_closed_database_needs_no_log(path: Path, tmp_path: Path, story: Story) -> None:
-    """It can be copied alone, and the check says what it cannot know."""
+    """It can be copied alone. The check says what it cannot know, each time, until the runs were written again."""
     with SQLiteJournal(path) as journal:
-        journal.claim_sync("r").write(story()).result()
+        journal.claim_sync("r").write(story(ending=None)).result()
     copy = tmp_path / "copy.db"
     shutil.copyfile(path, copy)
+    for _ in range(3):
+        with SQLiteJournal(copy) as journal:
+            report = journal.check_sync()
+            journal.claim_sync("r").write(story(ending=None)[:1]).result()
+        assert report.ok
+        assert "copy.db-commits' was missing or damaged" in str(report)
     with SQLiteJournal(copy) as journal:
-        report = journal.check_sync()
-    assert report.ok
-    assert "copy.db-commits' was missing" in str(report)
+        for number in range(255):
+            journal.claim_sync(f"run {number}").write(story(f"run {number}")[:1]).result()
+        assert journal.check_sync().notes == ()
+
+
+def test_an_older_journal_has_no_file_of_last_commits(path: Path, tmp_path: Path) -> None:
+    """The check says so. It keeps write-ahead logging when it is closed; without tables its log is gone."""
+    for tables in (0, 1):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = OFF")
+            for statement in FIRST_TABLES if tables else ():
+                connection.execute(statement)
+        if not tables:
+            with pytest.raises(JournalError, match=r"was not closed, and its write-ahead log"):
+                SQLiteJournal(path).open_sync()
+            continue
+        for _ in range(2):
+            with SQLiteJournal(path) as journal:
+                report = journal.check_sync()
+                assert report.ok
+                assert "journal.db-commits' was missing or damaged" in str(report)
+                older = copy_journal(path, tmp_path / "copy")
+    with closing(sqlite3.connect(older)) as connection:  # what the migration made is not in the log
+        assert connection.execute("PRAGMA user_version").fetchone() == (newest(),)
+
+
+def test_a_newer_file_of_last_commits_misses_what_it_names(path: Path, story: Story) -> None:
+    """An older journal was put in the place of one that a newer Hookline has written to."""
+    with SQLiteJournal(path) as journal:
+        journal.claim_sync("r").write(story()).result()
+    path.unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in FIRST_TABLES:
+            connection.execute(statement)
+    with pytest.raises(JournalError, match="what a newer Hookline wrote to it is not there"):
+        SQLiteJournal(path).open_sync()
 
 
 def test_a_lost_log_is_noticed(killed: Path) -> None:
@@ -286,14 +357,37 @@ def test_without_a_loss_there_is_nothing_to_accept(killed: Path) -> None:
 
 
 def test_a_damaged_file_of_last_commits_is_no_damage(killed: Path, tmp_path: Path) -> None:
-    """It says less, and never something wrong."""
+    """It says less, and never something wrong. The check notes it."""
     chance = random.Random(3)
-    for _ in range(20):
+    for number in range(20):
         path = copy_journal(killed, tmp_path / "damaged")
-        harm(beside(path, "-commits"), chance)
-        with SQLiteJournal(path) as journal:
-            assert journal.check_sync().ok
+        if number < 3:
+            harm_commits(path, COMMITS[1 + number], chance)
+        else:
+            harm(beside(path, "-commits"), chance)
+        for _ in range(2):
+            with SQLiteJournal(path) as journal:
+                report = journal.check_sync()
+                assert report.ok
+                assert "-commits' was missing or damaged" in str(report)
         shutil.rmtree(path.parent)
+
+
+def test_a_damaged_file_of_last_commits_hides_no_damage_of_the_log(
+    killed: Path, tmp_path: Path
+) -> None:
+    """A single commit behind damage is enough then; only the last commit has nothing behind it."""
+    size = beside(killed, "-wal").stat().st_size
+    heads = beside(killed, "-wal").read_bytes()
+    commits = [n for n in range(32, size, FRAME) if any(heads[n + 4 : n + 8])]
+    for kind in COMMITS[1:]:
+        path = copy_journal(killed, tmp_path / kind)
+        flip(beside(path, "-wal"), commits[-2] + 200)
+        harm_commits(path, kind, random.Random(3))
+        with SQLiteJournal(path) as journal:
+            assert not journal.check_sync().ok
+            with pytest.raises(JournalError, match="is lost"):
+                journal.claim_sync("c")
 
 
 def test_a_journal_that_was_deleted_begins_anew(path: Path, story: Story) -> None:
@@ -368,6 +462,91 @@ def test_kills_give_no_false_alarm(
         watching.close_sync()
     with SQLiteJournal(path) as journal:
         assert journal.check_sync().ok
+
+
+# Makes a journal, and opens and closes it until it is killed.
+OPENING = """
+import os, sys
+from hookline.journal import PromptSubmitted, SQLiteJournal
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.write(1, b"begin %d\\n" % os.getpid())
+        number = 0
+        while True:
+            with SQLiteJournal(line.strip()) as journal:
+                claim = journal.claim_sync(f"{os.getpid()}-{number}")
+                claim.write([PromptSubmitted(claim.run_id, 0, 0.0, "x")]).result()
+            number += 1
+    os.waitpid(pid, 0)
+    os.write(1, b"dead\\n")
+"""
+
+
+@LONG
+def test_kills_at_opening_and_closing_give_no_false_alarm(
+    path: Path, program: Callable[..., Any]
+) -> None:
+    """Also where a journal of the same name was deleted, and left its file of last commits."""
+    chance = random.Random()
+    nursery = program(OPENING)
+    for number in range(DAMAGES):
+        if number % 3:
+            for end in ("", "-wal", "-shm", "-lease", "-journal"):
+                beside(path, end).unlink(missing_ok=True)
+        nursery.say(str(path))
+        _, pid = nursery.line().split()
+        time.sleep(chance.uniform(0.0, 0.03))
+        os.kill(int(pid), signal.SIGKILL)
+        assert nursery.line() == "dead"
+        with SQLiteJournal(path) as journal:
+            report = journal.check_sync()
+            assert report.ok
+            assert report.notes == ()
+            journal.claim_sync("after").give_back().result()
+
+
+# Writes a log, and dies in its checkpoint: the kernel ends a process that writes beyond the size limit of a file.
+CHECKPOINT = """
+import os, resource, signal, sys
+from hookline.journal import PromptSubmitted, SQLiteJournal
+
+for line in sys.stdin:
+    name, pages = line.split()
+    pid = os.fork()
+    if pid == 0:
+        journal = SQLiteJournal(sys.argv[1])
+        claim = journal.claim_sync(name)
+        for number in range(8):
+            claim.write([PromptSubmitted(name, number, 0.0, "x" * 5000)]).result()
+        size = os.path.getsize(sys.argv[1])
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(pages) * 4096,) * 2)
+        journal._open()._writer._checkpoint()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    os.write(1, b"%d\\n" % os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_kills_in_a_checkpoint_lose_nothing(path: Path, program: Callable[..., Any]) -> None:
+    """Before each page that it adds to the file, until it comes to its end."""
+    nursery = program(CHECKPOINT, path)
+    pages = 0
+    while True:
+        nursery.say(f"run-{pages} {pages}")
+        if (status := nursery.line()) == "0":
+            break
+        assert int(status) == -signal.SIGXFSZ
+        with SQLiteJournal(path) as journal:
+            report = journal.check_sync()
+            assert report.ok
+            assert report.notes == ()
+            assert len(journal.read_sync(f"run-{pages}")) == 8
+        pages += 1
+    assert pages > 8
 
 
 @LONG

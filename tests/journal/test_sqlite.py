@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,16 @@ def test_a_closed_journal_leaves_no_log(path: Path, story: Story) -> None:
         "journal.db-commits",
         "journal.db-lease",
     ]
+
+
+def test_an_open_journal_that_nobody_has_used_keeps_its_log(path: Path, story: Story) -> None:
+    """Whoever closes the file meanwhile is not the last one."""
+    with SQLiteJournal(path) as idle:
+        idle.open_sync()
+        with SQLiteJournal(path) as journal:
+            keep(journal, story())
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_forgotten_journal_closes_itself(path: Path, story: Story) -> None:

@@ -148,13 +148,21 @@ async def test_a_session_can_be_rewound_again_and_again(setup: SessionSetup) -> 
     assert setup.seen == ["start s startup"]
 
 
-async def test_a_run_that_was_pruned_is_missed_and_not_skipped(setup: SessionSetup) -> None:
-    """What the conversation was is not known any more: nothing continues from something else in its place."""
-    session, _ = await talked(setup, 1, 1)
+async def test_a_run_that_was_deleted_is_missed_and_not_skipped(setup: SessionSetup) -> None:
+    """Nothing continues from something else in its place, unless the session is rewound or cleared."""
+    session, states = await talked(setup, 1, 1)
     await setup.journal.delete("s-2")
-    with pytest.raises(
-        SessionError, match=r"run 's-2', in which .* is not in the journal any more"
-    ):
-        await session.run(setup.agent(say("a")), "go")
-    await session.clear()
+    for _ in range(2):
+        with pytest.raises(
+            SessionError, match=r"run 's-2', in which .* is not in the journal any more.*rewind"
+        ):
+            await session.run(setup.agent(say("a")), "go")
+        with pytest.raises(SessionError, match=r"run 's-2', in which"):
+            await session.rewind(to=2)
+        await session.refresh()
+    await session.rewind(to=1)
+    assert said(session.state) == said(states[1])
     assert (await session.run(setup.agent(say("a")), "go")).text == "a"
+    await setup.journal.delete("s-3")
+    await session.clear()
+    assert (await session.run(setup.agent(say("b")), "go")).text == "b"

@@ -298,6 +298,20 @@ def test_another_head_is_damage(journal: SQLiteJournal, path: Path) -> None:
         with pytest.raises(JournalError, match="run 's-1', which is not what it was after"):
             Sessions(other).get_sync("s").state  # noqa: B018 - it is read
         assert "s-2" in [each.run_id for each in other.check_sync().damage]
+        for run_id in ("s-2", "s-3", None):
+            with pytest.raises(JournalError, match=r"'s-2': .*run 's-1', which is not what it was"):
+                other.export_lines(run_id, io.BytesIO())
+
+
+def test_an_export_does_not_follow_a_damaged_list(journal: SQLiteJournal, path: Path) -> None:
+    """The earlier run would be left out."""
+    journal.close_sync()
+    edit(path, "UPDATE runs SET continues = NULL WHERE run_id = 's-2'")
+    with (
+        SQLiteJournal(path) as other,
+        pytest.raises(JournalError, match="damaged: run 's-2': the list says that it continues"),
+    ):
+        other.export_lines("s-2", io.BytesIO())
 
 
 def test_a_circle_is_refused() -> None:

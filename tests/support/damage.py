@@ -46,12 +46,30 @@ def content_of(path: Path) -> object:
         return infos, journal.sessions_sync(), records, journal.inbox_sync(*run_ids)
 
 
+COMMITS = ("whole", "empty", "flipped", "missing")
+"""What may be wrong with the file of last commits."""
+
+
+def harm_commits(path: Path, kind: str, chance: random.Random) -> None:
+    """Damage the file of last commits of a journal."""
+    commits = path.with_name(f"{path.name}-commits")
+    if kind == "empty":
+        commits.write_bytes(b"")
+    elif kind == "flipped":
+        content = bytearray(commits.read_bytes())
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        commits.write_bytes(content)
+    elif kind == "missing":
+        commits.unlink()
+
+
 def is_silent(path: Path, before: object) -> bool:
-    """Whether a journal says that it is whole, and has other content than before."""
+    """Whether a journal says that it is whole, has nothing to note, and has other content than before."""
     try:
         with SQLiteJournal(path) as journal:
-            if not journal.check_sync().ok:
-                return False
+            report = journal.check_sync()
+        if not report.ok or report.notes:
+            return False
         return content_of(path) != before
     except JournalError:
         return False

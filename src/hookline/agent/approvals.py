@@ -471,6 +471,7 @@ def _note(
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     current.decision, kept = decision, run.decision_without_secrets(decision)
+    run.clock()  # whoever answered took his time
     run.append(
         ApprovalAnswered(
             *run.record_head(),

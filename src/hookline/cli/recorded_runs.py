@@ -17,7 +17,7 @@ from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import printable
 from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
 from hookline.config.schema import PlaceName
-from hookline.errors import JournalError, UnknownRunError, UsageError
+from hookline.errors import UsageError
 from hookline.hooks import HookOptions, Registration, register
 from hookline.journal import JournalStore, Record, ResponseReceived, StepFinished, story_of
 from hookline.lifecycle import ExecutionHookContext, HookPoint
@@ -139,14 +139,6 @@ class Invocation(msgspec.Struct, frozen=True):
         values = value if isinstance(value, list) else [value]
         start = f"{path}=" if flag == "--set" else ""
         return " ".join(f"{flag} {shlex.quote(f'{start}{each}')}" for each in values)
-
-
-async def missing_guards(records: list[Record], journal: JournalStore) -> tuple[str, ...]:
-    """The hooks and rules that a recorded run was without; none if its state cannot be read."""
-    try:
-        return Invocation.of((await story_of(records, journal)).state).without
-    except (JournalError, UnknownRunError):
-        return ()
 
 
 def _value_at(data: Any, path: Iterable[object]) -> Any:

@@ -7,13 +7,14 @@ import asyncio
 import shlex
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run, open_run, recorded_runs
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
-from hookline.cli.recorded_runs import missing_guards
+from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
 from hookline.cli.terminal import fit_text, list_width, printable
 from hookline.config import load
@@ -21,13 +22,18 @@ from hookline.journal import (
     CallSettled,
     ChildStarted,
     HooksPassed,
-    JournalStore,
     PromptSubmitted,
+    Record,
     RunFinished,
     RunInfo,
     RunStarted,
     SQLiteJournal,
+    story_of,
 )
+from hookline.state import Message, ToolMessage, UserMessage
+
+_MOST_EARLIER = 20
+"""Messages of an earlier run that are shown, each in a line."""
 
 
 def list_runs(arguments: argparse.Namespace) -> int:
@@ -80,19 +86,37 @@ def show_run(arguments: argparse.Namespace) -> int:
     refuse_settings(arguments)
     journal, run_id, _flags = open_run(arguments)
     with journal:
-        if arguments.json:
-            print_json(*journal.read_sync(run_id))
-        else:
-            _print_story(journal, run_id, hooks=arguments.hooks, full=arguments.full)
+        records = journal.read_sync(run_id)
+        first = asyncio.run(story_of(records[:1], journal))  # the runs it continues are checked
+        story = asyncio.run(story_of(records, journal))
+    if arguments.json:
+        print_json(*records)
+        return Exit.DONE
+    print(f"run {run_id}")
+    for each in Invocation.of(story.state).without:
+        print(f"without, because it was not trusted: {printable(each)}")
+    _print_earlier(first.state.messages, full=arguments.full)
+    _print_records(records, hooks=arguments.hooks, full=arguments.full)
     return Exit.DONE
 
 
-def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> None:
+def _print_earlier(messages: Iterable[Message], *, full: bool) -> None:
+    """What was said before a run: in runs that it continues, or where it was forked."""
+    said = [each for each in messages if each.text and not isinstance(each, ToolMessage)]
+    left_out = 0 if full else max(0, len(said) - _MOST_EARLIER)
+    if left_out:
+        print(f"| ({left_out} earlier messages; --full shows all)")
+    room = list_width(sys.stdout)
+    for each in said[left_out:]:
+        mark = "> " if isinstance(each, UserMessage) else ""
+        if full:
+            print(f"| {mark}" + printable(each.text, lines=True).replace("\n", "\n| "))
+        else:
+            print(fit_text(f"| {mark}{printable(each.text)}", room))
+
+
+def _print_records(records: list[Record], *, hooks: bool, full: bool) -> None:
     screen = Screen(out=sys.stdout, err=sys.stdout, spins=False)
-    print(f"run {run_id}")
-    records = journal.read_sync(run_id)
-    for each in asyncio.run(missing_guards(records, journal)):
-        print(f"without, because it was not trusted: {printable(each)}")
     for record in records:
         if isinstance(record, PromptSubmitted):
             print(f"> {printable(record.text, lines=True)}")

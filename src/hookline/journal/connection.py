@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal import history
+from hookline.journal.last_commits import LastCommits
 from hookline.journal.lease import lease_file
 from hookline.journal.write_ahead_log import log_file, log_size
 
@@ -188,19 +189,21 @@ def _can_write(path: str) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
-def open_for_writing(path: str, synchronous: Synchronous) -> sqlite3.Connection:
-    """The connection that writes. Brings the tables up to date."""
+def open_for_writing(
+    path: str, synchronous: Synchronous, commits: LastCommits
+) -> sqlite3.Connection:
+    """The connection that writes. Brings the tables and the file of last commits up to date."""
     with convert_errors(path, "opened"):
         connection = _connect(path, "mode=rwc")
         try:
-            check_version(connection, path)
-            _use_log(connection)
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             if synchronous == "FULL":  # on macOS, fsync alone leaves it in the drive's cache
                 connection.execute("PRAGMA fullfsync = ON")
             connection.execute("PRAGMA secure_delete = ON")  # what is deleted is gone
             connection.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
-            bring_up_to_date(connection, path)
+            # First, so that the file says what it is, whatever happens to its log.
+            bring_up_to_date(connection, path, commits)
+            _use_log(connection)
         except BaseException:
             connection.close()
             raise
@@ -239,8 +242,11 @@ def _use_log(connection: sqlite3.Connection) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            # Before the first read, somebody who closes the file may take himself for the last one.
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            if mode != "wal" or is_in_log_mode(connection):  # not every file system supports it
+                return
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
@@ -447,22 +453,36 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
     return application, version, tables
 
 
-def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
-    """Migrate the tables. Of several processes, one does it and the others find it done."""
-    if check_version(connection, path) == newest():
+def bring_up_to_date(
+    connection: sqlite3.Connection, path: str, commits: LastCommits | None = None
+) -> None:
+    """Migrate the tables, and repair the file of last commits. Of several processes, one does it."""
+    is_whole = commits is None or commits.is_whole()
+    if check_version(connection, path) == newest() and is_whole:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = check_version(connection, path)
-        for migration in MIGRATIONS[version:]:
-            if isinstance(migration, str):
-                _run_statements(connection, migration)
+        if commits is not None:
+            if version == 0:  # a journal of this name may have been deleted
+                commits.clear()
             else:
-                migration(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {newest()}")
+                commits.repair()
+        if version < newest():
+            _migrate(connection, version)
         connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint")  # the log of an older file must not be needed
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    for migration in MIGRATIONS[version:]:
+        if isinstance(migration, str):
+            _run_statements(connection, migration)
+        else:
+            migration(connection)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {newest()}")

@@ -6,8 +6,11 @@ something. (After a power cut with `synchronous="NORMAL"` it has.) A process tha
 commit that nobody knew of.
 
 Every run has one of 255 places, and the list of what was created and deleted has one of its own. Runs that are written
-at the same time have numbers close together, so they rarely share one. A place has a checksum: one that cannot be read
-says nothing. Nothing waits for the disk.
+at the same time have numbers close together, so they rarely share one. Nothing waits for the disk.
+
+Each place has a checksum, also one that names no commit. The file is whole before the journal has a write-ahead log, so
+a place that cannot be read is damaged, and all places of a missing or empty file are. Whoever opens the journal for
+writing replaces such a place by one that says that the commits before are not known.
 """
 
 from __future__ import annotations
@@ -16,18 +19,39 @@ import os
 import struct
 import zlib
 from contextlib import suppress
+from typing import NamedTuple
 
 from hookline.journal.lease import copy_mode
 
-_COMMIT = struct.Struct("<QQ32sI")
+_COMMIT = struct.Struct("<QQ32sI8x")
 """The number of the run, its records, the last link, its steps. A checksum follows."""
-_PLACE = 64
-"""Bytes of each, so that no write is in two sectors."""
+_PLACE = _COMMIT.size + 4
+"""Bytes of each: 64, so that no write is in two sectors."""
 _PLACES = 256
 LIST = 0
 """The number that stands for the list; runs have others."""
 Commit = tuple[int, int, bytes, int]
 """The number of a run, how many records it has, the last link, and how many steps it has."""
+_NONE: Commit = (0, 0, b"", 0)
+"""There is no commit that uses the place."""
+_UNKNOWN: Commit = (0, 0, b"", 1)
+"""The place could not be read: a commit may have used it."""
+
+
+class KnownCommits(NamedTuple):
+    """What the file says."""
+
+    commits: list[Commit]
+    """They must be in the journal."""
+    damaged: tuple[int, ...]
+    """The places that cannot be read."""
+    unknown: int = 0
+    """How many places could not be read at an earlier time, and have not been used since."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every commit since the journal was opened is noted here, unless a newer one took its place."""
+        return not self.damaged
 
 
 def commits_file(journal: str) -> str:
@@ -35,34 +59,51 @@ def commits_file(journal: str) -> str:
     return f"{journal}-commits"
 
 
-def read_commits(journal: str) -> list[Commit] | None:
-    """The commits that must be in the journal; None without the file."""
+def read_commits(journal: str) -> KnownCommits:
+    """What the file says; without one, every place is damaged."""
     try:
         with open(commits_file(journal), "rb") as file:
-            content = file.read(_PLACES * _PLACE)
+            return _read_places(file.read(_PLACES * _PLACE))
     except OSError:
-        return None
-    places = (content[start : start + _PLACE] for start in range(0, len(content), _PLACE))
-    return [
-        _COMMIT.unpack_from(place)
-        for place in places
-        if place[_COMMIT.size : _COMMIT.size + 4] == _checksum(place[: _COMMIT.size])
-    ]
+        return _read_places(b"")
+
+
+def _read_places(content: bytes) -> KnownCommits:
+    places = [content[start : start + _PLACE] for start in range(0, _PLACES * _PLACE, _PLACE)]
+    damaged = tuple(number for number, place in enumerate(places) if not _is_valid(place))
+    found = [_COMMIT.unpack_from(place) for place in places if _is_valid(place)]
+    commits = [commit for commit in found if commit[1]]
+    unknown = sum(steps for _, records, _, steps in found if not records)
+    return KnownCommits(commits, damaged, unknown)
+
+
+def _is_valid(place: bytes) -> bool:
+    return place[_COMMIT.size :] == _checksum(place[: _COMMIT.size])
 
 
 def _checksum(commit: bytes) -> bytes:
     return zlib.crc32(commit).to_bytes(4, "little")
 
 
+def _pack(commit: Commit) -> bytes:
+    packed = _COMMIT.pack(*commit)
+    return packed + _checksum(packed)
+
+
 class LastCommits:
     """Writes the file. What cannot be written is left out: the journal itself is what counts."""
 
     def __init__(self, journal: str) -> None:
+        self._journal = journal
         self._descriptor = -1
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             self._descriptor = os.open(commits_file(journal), flags, 0o600)
             copy_mode(self._descriptor, journal)
+
+    def is_whole(self) -> bool:
+        """Whether every place can be read."""
+        return read_commits(self._journal).is_whole
 
     def note(self, number: int, records: int, head: bytes, steps: int = 0) -> None:
         """A run, or the list, was committed up to here."""
@@ -75,12 +116,18 @@ class LastCommits:
     def forget(self, number: int) -> None:
         """A run is about to be deleted; another may get its number."""
         with suppress(OSError):
-            os.pwrite(self._descriptor, bytes(_PLACE), _offset(number))
+            os.pwrite(self._descriptor, _pack(_NONE), _offset(number))
+
+    def repair(self) -> None:
+        """Write that what was noted at damaged places is not known. Nobody else writes to the journal meanwhile."""
+        with suppress(OSError):
+            for place in read_commits(self._journal).damaged:
+                os.pwrite(self._descriptor, _pack(_UNKNOWN), place * _PLACE)
 
     def clear(self) -> None:
         """The journal begins, or its loss was accepted: what was committed before does not count."""
         with suppress(OSError):
-            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, _pack(_NONE) * _PLACES, 0)
 
     def close(self) -> None:
         """Close the file."""

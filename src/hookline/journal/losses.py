@@ -11,8 +11,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from hookline.errors import JournalError
-from hookline.journal.connection import check_version, is_in_log_mode, newest, open_for_reading
-from hookline.journal.last_commits import LIST, Commit, commits_file, read_commits
+from hookline.journal.connection import check_version, is_in_log_mode, open_for_reading
+from hookline.journal.last_commits import LIST, Commit, KnownCommits, read_commits
 from hookline.journal.tables import Tables
 from hookline.journal.write_ahead_log import LogReport, log_file, log_size, read_log
 
@@ -20,6 +20,10 @@ _ACCEPT = (
     "or continue with what is left: SQLiteJournal(path, accept_loss=True), "
     "or `hookline journal check --accept-loss`."
 )
+
+
+_WITH_COMMITS = 2
+"""The version of the tables since which there is a file of last commits."""
 
 
 class End(NamedTuple):
@@ -41,26 +45,35 @@ def examine_end(path: str, *, accept_loss: bool = False) -> End:
         return End()
     had_log = log_size(path) > 0
     log = read_log(path)
-    commits = read_commits(path)
+    known = read_commits(path)
     try:
         connection = open_for_reading(path, of_any_version=True)
     except JournalError:
         return End()  # whoever opens it next reports that
     with closing(connection):
-        is_old = check_version(connection, path) < newest()
-        if is_old:
-            return End(tuple(_in_log(log, has_commits=False)))
         connection.execute("BEGIN")
-        tables = Tables(connection, path)
-        missing = tuple(find_missing(path, tables, commits or []))
-        losses = (*_in_log(log, has_commits=bool(commits)), *missing)
-        is_unknown = commits is None and not os.path.exists(commits_file(path))
-        if is_unknown and not had_log and is_in_log_mode(connection):
+        version = check_version(connection, path)
+        losses = _in_log(log, has_commits=known.is_whole)
+        if version >= _WITH_COMMITS:
+            losses += find_missing(path, Tables(connection, path), known.commits)
+        elif known.commits:
+            losses.append("what a newer Hookline wrote to it is not there")
+        if not had_log and _needs_log(version, known) and is_in_log_mode(connection):
             if not accept_loss:
                 raise _log_is_gone(path)
-            losses = (*losses, "its write-ahead log is gone")
+            losses.append("its write-ahead log is gone")
         hidden = 0 if log is None else log.hidden_commits
-        return End(losses, tuple(_notes(path, tables, is_unknown)), hidden)
+        return End(tuple(losses), hidden_commits=hidden)
+
+
+def _needs_log(version: int, known: KnownCommits) -> bool:
+    """Whether a file with write-ahead logging is incomplete without a log.
+
+    The log of a killed process may be empty. Then all that the file of last commits names is in the database.
+    """
+    if 0 < version < _WITH_COMMITS:  # a file that was closed kept this mode
+        return False
+    return version == 0 or not known.is_whole
 
 
 def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
@@ -75,7 +88,7 @@ def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     """What was committed and is not there. The commits must have been read before the tables."""
     missing = [commit for commit in commits if not _has(tables, commit)]
     if missing:  # a run that was deleted in between is no longer named
-        named = read_commits(path) or []
+        named = read_commits(path).commits
         missing = [commit for commit in missing if commit in named]
     return [
         "runs or sessions that were created or deleted last are missing from its list"
@@ -90,14 +103,6 @@ def _has(tables: Tables, commit: Commit) -> bool:
         return tables.has_commit(commit)
     except JournalError:
         return True  # another kind of damage: check() reports it
-
-
-def _notes(path: str, tables: Tables, is_unknown: bool) -> list[str]:
-    if is_unknown and tables.infos(limit=1):
-        return [
-            f"'{commits_file(path)}' was missing: whether the last commits are there is not known"
-        ]
-    return []
 
 
 def lost_error(path: str, losses: tuple[str, ...]) -> JournalError:

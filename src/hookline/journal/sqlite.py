@@ -387,8 +387,17 @@ def _get(tables: Tables, run_id: str) -> StoredRun:
 
 
 def _get_intact(tables: Tables, run_id: str) -> StoredRun:
+    """A run whose chain is whole, and so is that of the run that it continues."""
     stored = _get(tables, run_id)
     check_chain(stored)
+    earlier = _earlier_run(stored)
+    wrong = _wrong_reference(tables, earlier)
+    if stored.info.continues != (None if earlier is None else earlier.run_id):
+        wrong = f"the list says that it continues {stored.info.continues!r}"  # and follows that
+    if wrong:
+        raise JournalError(
+            f"the journal is damaged: run '{run_id}': {wrong}.", remedy=DAMAGE_REMEDY
+        )
     return stored
 
 
@@ -399,8 +408,17 @@ def _unknown(run_id: str) -> UnknownRunError:
     )
 
 
-def _earlier_run(first: Record) -> EarlierRun | None:
+def _earlier_run(stored: StoredRun) -> EarlierRun | None:
+    first = next(iter(decode_all(StoredRun(stored.info, stored.head, stored.rows[:1]))), None)
     return first.continues if isinstance(first, RunStarted) else None
+
+
+def _wrong_reference(tables: Tables, earlier: EarlierRun | None) -> str:
+    """What is wrong with the run that another one continues; empty if nothing is."""
+    if earlier is None:
+        return ""
+    link = tables.link_after(earlier.run_id, earlier.records)
+    return "" if link.hex() == earlier.head else _lost_words(earlier, is_there=bool(link))
 
 
 def _lost_words(earlier: EarlierRun, *, is_there: bool) -> str:
@@ -418,7 +436,7 @@ def _check_references(tables: Tables, runs: list[StoredRun]) -> None:
     """Refuse runs whose conversation begins in a run that is neither among them nor in the journal."""
     given = {run.info.run_id: run for run in runs}
     for run in runs:
-        earlier = _earlier_run(decode_all(StoredRun(run.info, run.head, run.rows[:1]))[0])
+        earlier = _earlier_run(run)
         if earlier is None:
             continue
         if earlier.run_id in given:
@@ -446,11 +464,9 @@ def _find_damage(tables: Tables, run_id: str) -> tuple[int, list[Damage]]:
 def _disagreements(tables: Tables, stored: StoredRun) -> Iterable[Damage]:
     """Where the list of runs, or the run that it continues, is not what its records say."""
     info, records = stored.info, decode_all(stored)
-    earlier = _earlier_run(records[0])
-    if earlier is not None:
-        link = tables.link_after(earlier.run_id, earlier.records)
-        if link.hex() != earlier.head:
-            yield Damage(info.run_id, "missing", _lost_words(earlier, is_there=bool(link)))
+    wrong = _wrong_reference(tables, _earlier_run(stored))
+    if wrong:
+        yield Damage(info.run_id, "missing", wrong)
     computed = msgspec.to_builtins(summarise(RunInfo(run_id=info.run_id), records))
     for field, listed in msgspec.to_builtins(info).items():
         if listed != (real := computed[field]):
@@ -513,11 +529,12 @@ class JournalFile(Journal):
             yield Tables(connection, self.path)
 
     def _examine_end(self) -> End:
-        commits = read_commits(self.path)
+        known = read_commits(self.path)
         with self._snapshot() as tables:
-            missing = find_missing(self.path, tables, commits or [])
+            missing = find_missing(self.path, tables, known.commits)
         losses = dict.fromkeys((*self._end.losses, *missing))
-        return End(tuple(losses), self._end.notes)
+        notes = (_unknown_commits(self.path),) if known.damaged or known.unknown else ()
+        return End(tuple(losses), notes)
 
     def _lease(self, run_id: str) -> Release:
         self._get_writer()
@@ -547,16 +564,21 @@ class JournalFile(Journal):
 
 
 def _open_writer(path: str, synchronous: Synchronous) -> Writer:
-    is_new = create_private(path)
+    create_private(path)
     commits = LastCommits(path)
     try:
-        if is_new:  # a journal of this name was deleted
-            commits.clear()
-        connection = open_for_writing(path, synchronous)
+        connection = open_for_writing(path, synchronous, commits)
     except BaseException:
         commits.close()
         raise
     return Writer(connection, path, commits, waits_for_disk=synchronous == "FULL")
+
+
+def _unknown_commits(path: str) -> str:
+    return (
+        f"'{commits_file(path)}' was missing or damaged: "
+        "whether the last commits before that are there is not known"
+    )
 
 
 def _close(readers: Readers, writer: Writer | None) -> None:

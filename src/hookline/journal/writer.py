@@ -206,7 +206,7 @@ class Writer:
 
     def accept_loss(self, hidden_commits: int) -> None:
         """Write that the end of the journal is lost, and go on with what is there."""
-        steps = {number: steps for number, _, _, steps in read_commits(self._file) or []}
+        steps = {number: steps for number, _, _, steps in read_commits(self._file).commits}
         self.run_exclusively(lambda connection: write_loss(connection, steps, hidden_commits))
         if self._commits is not None:
             self._commits.clear()

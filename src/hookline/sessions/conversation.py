@@ -104,7 +104,7 @@ def missing_run_error(story: SessionStory, run_id: str) -> SessionError:
     """For a session whose last run was deleted alone."""
     return SessionError(
         f"run '{run_id}', in which session '{story.session_id}' stands, is not in the journal any more.",
-        remedy="It was deleted or pruned, and with it the conversation: session.clear() starts again.",
+        remedy="It was deleted. session.rewind(to=STEP) goes back to a step before it; session.clear() starts again.",
     )
 
 
@@ -126,11 +126,10 @@ def _with_end_changes(state: AgentState, position: SessionPosition) -> AgentStat
 
 async def place_after(journal: JournalStore, story: SessionStory, step: int) -> StepPlace:
     """The place after one of the steps; 0 is the beginning."""
-    position, _ = await _last_run(journal, story)
-    begins = made = story.at_step if position.is_forked else 0
+    begins = made = story.at_step if story.position.is_forked else 0
     if step == begins:
         return StepPlace(step=step)
-    for segment in position.segments:
+    for segment in story.position.segments:
         records = await _part(journal, story, segment)
         ends = [at for at, record in enumerate(records) if isinstance(record, StepFinished)]
         first, made = made, made + len(ends)
@@ -156,8 +155,7 @@ async def state_at(journal: JournalStore, story: SessionStory, place: StepPlace)
     if place.run_id:
         records = await _records(journal, story, place.run_id)
         return (await story_of(records[: place.record + 1], journal)).state
-    position, _ = await _last_run(journal, story)
-    return _initial_state(story, position)
+    return _initial_state(story, story.position)
 
 
 def fork_state(state: AgentState, session_id: str) -> AgentState:
