@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -166,12 +168,15 @@ def test_a_child_with_files_of_its_own_stays_inside(
 def test_the_jail_holds_without_the_policy(trap: Path) -> None:
     """The tools open through the jail themselves: whatever hooks let through, nothing leads out."""
     tools = {each.name: each for each in Files(trap).tools()}
+    context: Any = SimpleNamespace(
+        state=SimpleNamespace(run_id="run"), call=SimpleNamespace(id="call")
+    )
     with pytest.raises(Exception, match="outside the root"):
-        tools["list"]("out")
+        tools["list"](context, "out")
     with pytest.raises(Exception, match="outside the root"):
-        tools["search"]("secret", "link")
+        tools["search"](context, "secret", "link")
     with pytest.raises(Exception, match="leads out"):
-        tools["glob"]("../*")
+        tools["glob"](context, "../*")
 
 
 # --- the tools ---------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_writing_the_same_again_changes_nothing(use: Use, root: Path) -> None:
     ("path", "problem"),
     [
         ("src", "'src' is a directory, not a file."),
-        ("src/", "'src/' is the path of a directory."),
+        ("src/", "'src' is a directory, not a file."),
         ("notes.txt/x", "'notes.txt/x' is not a directory, or leads through a file."),
         ("link", "'link' has a second name (a hard link)"),
     ],

@@ -215,16 +215,25 @@ def test_nothing_is_done_to_a_path_that_leads_out(tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777
 
 
+@pytest.mark.parametrize("is_made_before", [False, True])
 @pytest.mark.parametrize("next_root", ["..", "inner"], ids=["above", "below"])
 def test_a_start_above_or_below_recovers_too(
-    work: Path, start: Start, records: Callable[[], list[Path]], next_root: str
+    work: Path,
+    start: Start,
+    records: Callable[[], list[Path]],
+    next_root: str,
+    is_made_before: bool,
 ) -> None:
     """Else what was planted would be taken for the user's there."""
     (work / "inner").mkdir()
+    sandbox = Sandbox((work / next_root).resolve(), "required")
     process = start("mkdir -p inner/.vscode; echo x > inner/.vscode/tasks.json")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    Sandbox((work / next_root).resolve(), "required")
+    if is_made_before:
+        assert sandbox.run_sync("true").exit_code == 0
+    else:
+        Sandbox((work / next_root).resolve(), "required")
     assert records() == []
     assert not (work / "inner" / ".vscode").exists()
 

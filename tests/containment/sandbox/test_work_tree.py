@@ -1387,6 +1387,30 @@ async def test_a_command_with_keys_or_a_protected_name_runs_alone(tmp_path: Path
         assert (await sandbox.run("echo later", grant=second)).text == "later\n"
 
 
+async def test_a_command_on_the_host_runs_beside_no_contained_one(tmp_path: Path) -> None:
+    """It would obey what the other plants meanwhile. One that is not to be alone lets others start after it."""
+    sandbox = Sandbox(tmp_path, "required")
+    running = await sandbox.start("sleep 1000", on_output=lambda _: None)
+    with pytest.raises(SandboxError, match="on the host"):
+        await sandbox.run("true", place="host")
+    running.kill()
+    await running.wait()
+    for alone in (True, False):
+        grant = SandboxGrant(alone=alone)
+        running = await sandbox.start(
+            "sleep 1000", on_output=lambda _: None, place="host", grant=grant
+        )
+        assert (await sandbox.run("echo host", place="host")).text == "host\n"
+        if alone:
+            with pytest.raises(SandboxError, match="on the host"):
+                await sandbox.run("true")
+        else:
+            assert (await sandbox.run("echo in", place="workspace")).text == "in\n"
+        running.kill()
+        await running.wait()
+        assert (await sandbox.run("echo later")).text == "later\n"
+
+
 async def test_a_name_is_left_out_only_if_every_command_may_change_it(tmp_path: Path) -> None:
     """Two sandboxes of one directory, one of which may make `.vscode`: it does not stay."""
     free = Sandbox(tmp_path, "required", paths=SandboxPaths(unprotected=(".vscode",)))

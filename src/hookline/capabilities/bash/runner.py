@@ -114,7 +114,7 @@ class CommandRunner:
         self.backgrounds.check_room(run_id)
         output = Output(self._scratch, self._max_chars)
         try:
-            running, note = await self._start(request, output.add)
+            running, note = await self._start(request, output.add, alone=False)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, request.text, running, output)
@@ -157,15 +157,21 @@ class CommandRunner:
         request: CommandRequest,
         on_output: Callable[[bytes], None],
         recorder: SessionRecorder | None = None,
+        *,
+        alone: bool = True,
     ) -> tuple[RunningCommand, str]:
-        """Start a command; with a note on where that is, and on what it was not granted, if there is one."""
+        """Start a command; with a note on where that is, and on what it was not granted, if there is one.
+
+        Beside one on the host no contained one starts, unless it is to go on in the background (`alone=False`).
+        """
         request, note = self._choose_directory(request)
         given = await self._find_grant(request)
+        grant = replace(given.grant, alone=alone) if request.place == "host" else given.grant
         running = await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
             cwd=self._directory(request),
             env=self._variables(request),
-            grant=given.grant,
+            grant=grant,
             on_output=on_output,
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,

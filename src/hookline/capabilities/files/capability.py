@@ -97,7 +97,10 @@ class Files:
         self.images = check_choice("Files", "images", images, ("note", "attach"))
         self.fsync = fsync
         self.seconds = check_positive("Files", "seconds", seconds, most=3600)
-        self._seen_files = SeenFiles(lambda path: file_state(self.jail, path)[1])
+        self._guard = Guard(self.jail, self.read_only, self.ask, self.show)
+        self._links_off = self.jail.without_links()
+        """What the tools use: where a path leads was decided when the call was judged."""
+        self._seen_files = SeenFiles(lambda path: file_state(self._links_off, path)[1])
         self._changing = threading.Lock()
         """Held from reading a file until it is replaced, so that no other call changes it meanwhile."""
 
@@ -133,8 +136,9 @@ class Files:
 
     def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""
-        judge = Guard(self.jail, self.read_only, self.ask, self.show).judge
-        yield hook("before_tool_use", judge, name="files-jail", tier="policy", matcher=MATCHER)
+        yield hook(
+            "before_tool_use", self._guard.judge, name="files-jail", tier="policy", matcher=MATCHER
+        )
         # After all others: a hook may have formatted what was written.
         settle, of = self._seen_files.settle, "/^(read|write|edit)$/"
         yield hook("after_tool_use", settle, name="files-seen", matcher=of, priority=-1000)
@@ -142,7 +146,7 @@ class Files:
             yield hook("after_step", self._attach, name="files-images")
 
     def _attach(self, ctx: AfterStepHookContext) -> AfterStepHookContext | None:
-        return with_images(self.jail, ctx)
+        return with_images(self._links_off, ctx)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -159,38 +163,39 @@ class Files:
         """
         if limit < 1:
             raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")
-        true_path = printable_path(self.jail.locate(path))
-        with self._open(path) as file:
+        true = self._true(context, path)
+        with self._open(true) as file:
             shown = show(file, path, offset or 1, limit)
-        result = self._seen_result(
-            context.state, shown.text, true_path, shown.fingerprint, shown.lines
-        )
+        result = self._seen_result(context.state, shown.text, true, shown.fingerprint, shown.lines)
         if shown.kind is not None and shown.kind.is_image:
             return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
         return result
 
     def _list(
         self,
+        run: ToolContext,
         path: Annotated[str, _DIRECTORY] = ".",
         depth: Annotated[int, "1 for this directory only, 2 for those in it too, and so on."] = 1,
     ) -> str:
         """List what is in a directory: names, with / after directories, and sizes of files."""
         if not 1 <= depth <= DEEPEST:
             raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
-        return list_directory(self._walk(), path, depth)
+        return list_directory(self._walk(), self._true(run, path), depth)
 
     def _glob(
         self,
+        run: ToolContext,
         pattern: Annotated[str, "Pattern, as in '**/*.py' or 'docs/*.{md,txt}'. ** is any depth."],
         path: Annotated[str, _DIRECTORY] = ".",
         everything: Annotated[bool, "Also find hidden files and files in .gitignore."] = False,
     ) -> str:
         """Find files by their names. Paths are relative to the root, in alphabetical order."""
         refuse_leading_out(pattern)
-        return find_files(self._walk(everything), pattern, path)
+        return find_files(self._walk(everything), pattern, self._true(run, path))
 
     def _search(
         self,
+        run: ToolContext,
         pattern: Annotated[str, "Regular expression (Python's syntax) that a line must fit."],
         path: Annotated[str, "Directory or file to search, relative to the root."] = ".",
         include: Annotated[str, "Only files whose names fit, as in '*.py' or 'src/**/*.ts'."] = "",
@@ -208,12 +213,12 @@ class Files:
             if not least <= value <= most:
                 raise ToolError(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
         return Search(
-            self.jail,
+            self._links_off,
             self.seconds,
             self.gitignore,
             self.show,
             pattern=pattern,
-            path=path,
+            path=self._true(run, path),
             include=include,
             literal=literal,
             ignore_case=ignore_case,
@@ -238,22 +243,24 @@ class Files:
         data = content.encode()
         seen = fingerprint(data)
         with self._changing:
-            true_path = printable_path(self.jail.locate(path, to_change=True))
-            facts, before = file_state(self.jail, path)
+            true = self._true(context, path)
+            facts, before = file_state(self._links_off, true)
             if before == seen:
                 return self._seen_result(
-                    context.state, f"'{path}' has this content already.", true_path, seen
+                    context.state, f"'{path}' has this content already.", true, seen
                 )
             if before is not None and self.must_read:
-                self._refuse_unseen(context.state, path, true_path, before)
+                self._refuse_unseen(context.state, path, true, before)
             there = before is not None
-            self.jail.write_bytes(path, data, overwrite=there, fsync=self.fsync, expected=facts)
+            self._links_off.write_bytes(
+                true, data, overwrite=there, fsync=self.fsync, expected=facts
+            )
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         what = "Replaced" if there else "Made"
         return self._seen_result(
             context.state,
             f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}.",
-            true_path,
+            true,
             seen,
         )
 
@@ -278,32 +285,37 @@ class Files:
             raise ToolError("Give either `old` and `new`, or `edits`.")
         replacements = edits or [Replacement(old, new, replace_all)]
         with self._changing:
-            true_path = printable_path(self.jail.locate(path, to_change=True))
-            facts, content = self._read_whole(path)
-            known = self._seen_files.seen(context.state, true_path)
+            true = self._true(context, path)
+            facts, content = self._read_whole(true)
+            known = self._seen_files.seen(context.state, printable_path(true))
             if known is not None and known != fingerprint(content):
                 raise _changed_error(path)
-            is_whole = self._seen_files.is_whole(context.state, true_path)
+            is_whole = self._seen_files.is_whole(context.state, printable_path(true))
             found = decode_text(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
             made = apply_edits(found, replacements, path)
             data = found.encode_text(made.text)
-            self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
+            self._links_off.write_bytes(true, data, fsync=self.fsync, expected=facts)
         at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
         lines = None if is_whole else NO_LINES
-        return self._seen_result(context.state, text, true_path, fingerprint(data), lines)
+        return self._seen_result(context.state, text, true, fingerprint(data), lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
     def _walk(self, everything: bool = False) -> Walk:
-        return Walk(self.jail, everything, self.gitignore, time.monotonic() + self.seconds)
+        return Walk(self._links_off, everything, self.gitignore, time.monotonic() + self.seconds)
+
+    def _true(self, context: ToolContext, path: str) -> str:
+        """The path to open: where the path of a call led when it was judged."""
+        judged = self._guard.judged_path(context.state.run_id, context.call.id, path)
+        return self._links_off.locate(judged)
 
     def _open(self, path: str) -> Any:
         try:
-            return self.jail.open(path, "rb")
+            return self._links_off.open(path, "rb")
         except FileKindError as error:
             if error.message.endswith("is a directory, not a file."):
                 raise ToolError(error.message, remedy="Use `list` to see what is in it.") from None
@@ -314,7 +326,8 @@ class Files:
         with self._open(path) as file:
             return os.fstat(file.fileno()), read_whole(file, path)
 
-    def _refuse_unseen(self, state: AgentState, path: str, true_path: str, before: str) -> None:
+    def _refuse_unseen(self, state: AgentState, path: str, true: str, before: str) -> None:
+        true_path = printable_path(true)
         known = self._seen_files.seen(state, true_path)
         if known is None and before != fingerprint(b""):
             raise ToolError(
@@ -330,8 +343,9 @@ class Files:
             )
 
     def _seen_result(
-        self, state: AgentState, text: str, true_path: str, seen: str, lines: Lines | None = None
+        self, state: AgentState, text: str, true: str, seen: str, lines: Lines | None = None
     ) -> ToolResult:
+        true_path = printable_path(true)
         self._seen_files.note(state, true_path, seen, lines)
         part = {} if lines is None else {"lines": list(lines)}
         return ToolResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from contextvars import ContextVar
 
@@ -17,6 +18,8 @@ from hookline.state import ToolCall
 READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
 SHOWING = ("read", "search", "edit")
 """Tools whose results show what is in a file that they are given."""
+_MOST_JUDGED = 1000
+"""Paths through links of calls that have not run, and may never."""
 MATCHER = f"/^({'|'.join((*READING, *WRITING))})$/"
 
 
@@ -36,6 +39,8 @@ class Guard:
         self._asked = asked
         self._shown = shown
         self._real_root = real_path(jail.root)
+        self._judged: dict[tuple[str, str, str], str] = {}
+        """Where the paths of calls led that go through links."""
 
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """Block a call that leads out, or that would change what must not be changed; ask about what agents obey, and
@@ -47,7 +52,27 @@ class Guard:
             question = question or above._question(call, above._base_of(self))
         if objection:
             return HookOutcome.block(objection)
+        self._note(ctx.state.run_id, call)
         return HookOutcome.ask(question) if question else None
+
+    def _note(self, run_id: str, call: ToolCall) -> None:
+        """Write down where a path leads through links: the tool opens that and nothing else.
+
+        Every call of a turn is judged before the first one runs, and a command may make a link meanwhile.
+        """
+        path = call.args.get("path")
+        if not isinstance(path, str):
+            return
+        with contextlib.suppress(FileJailError):
+            true = self._jail.locate(path, to_change=call.name in WRITING)
+            if true != os.path.normpath(path):
+                if len(self._judged) >= _MOST_JUDGED:
+                    self._judged.pop(next(iter(self._judged)))
+                self._judged[run_id, call.id, path] = true
+
+    def judged_path(self, run_id: str, call_id: str, path: str) -> str:
+        """Where the path of a call led when it was judged; the path itself without a link, or if nobody judged it."""
+        return self._judged.pop((run_id, call_id, path), path)
 
     def _guards_above(self, ctx: ToolHookContext) -> tuple[Guard, ...]:
         """The guards that were asked about this very call before this one."""

@@ -72,6 +72,12 @@ def second_name(given: str) -> FileKindError:
     )
 
 
+def leads_through_link(given: str) -> FileJailError:
+    """The error for a path with a link in it, where links are not followed."""
+    remedy = "Use the path that the link leads to."
+    return FileJailError(given, "leads through a symbolic link.", remedy=remedy)
+
+
 def protected(given: str, name: str) -> ProtectedPathError:
     """The error for changing what is protected."""
     return ProtectedPathError(

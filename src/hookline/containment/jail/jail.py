@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import codecs
 import contextlib
+import copy
 import errno
 import os
 import stat
@@ -28,6 +29,7 @@ from hookline.containment.jail.directory import (
 from hookline.containment.jail.faults import (
     cannot_open,
     fault,
+    leads_through_link,
     no_content,
     not_a_file,
     part_of_repository,
@@ -78,8 +80,9 @@ class FileJail:
             jail.open("../secrets.txt")          # OutsideJailError
 
     `protected` names can be read and not changed, at any depth and in any spelling; `secret` names cannot even be
-    read. `mounts=False` refuses what is mounted below the root. `way` is how paths are opened: `auto` takes the
-    system call `openat2` where there is one, and walks name by name where there is none.
+    read. `mounts=False` refuses what is mounted below the root, `links=False` paths with symbolic links in them. `way`
+    is how paths are opened: `auto` takes the system call `openat2` where there is one, and walks name by name where
+    there is none.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class FileJail:
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
         mounts: bool = True,
+        links: bool = True,
         way: openat2.Way = "auto",
     ) -> None:
         self.root = _path_of_root(root)
@@ -96,6 +100,7 @@ class FileJail:
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
+        self.links = links
         self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
         self._fd = _open_root(self.root)
@@ -265,6 +270,13 @@ class FileJail:
             return False
         return True
 
+    def without_links(self) -> FileJail:
+        """The same jail, which follows no links: for paths of which somebody has said where they lead."""
+        made = copy.copy(self)
+        made.links, made._fd = False, os.dup(self._fd)
+        made._close = weakref.finalize(made, os.close, made._fd)
+        return made
+
     def close(self) -> None:
         """Let go of the root. Files that were opened stay open."""
         self._close()
@@ -344,6 +356,8 @@ class FileJail:
             true = resolve(self._fd, asked.parts, follow_last=follow_last)
         except OSError as error:
             raise fault(asked.given, error) from None
+        if not self.links and true != without_dots(asked):
+            raise leads_through_link(asked.given)
         self._refuse(asked, true, to_change)
         return true
 

@@ -155,7 +155,8 @@ def private_below(directory: str, depth: int) -> list[str]:
             if entry.is_symlink():
                 continue
             is_directory, facts = entry.is_dir(), entry.stat(follow_symlinks=False)
-            if not facts.st_mode & (stat.S_IROTH | (stat.S_IXOTH if is_directory else 0)):
+            opens = stat.S_IXOTH if is_directory else stat.S_IROTH
+            if not facts.st_mode & opens:
                 found += [entry.path] if is_directory or facts.st_size else []  # not locks
             elif is_directory and depth > 1:
                 found += private_below(entry.path, depth - 1)

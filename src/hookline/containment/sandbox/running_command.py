@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from hookline._aio import within
+from hookline._aio import call_in_thread, within
 from hookline.containment.processes import AsyncProcess, Standard, StartedProcess, start_program
 from hookline.containment.sandbox.command import Ended, Job
 from hookline.containment.sandbox.limits import SandboxLimits
+from hookline.containment.sandbox.work_tree import WorkTree
 from hookline.errors import SandboxError
 
 _MOMENT = 2.0
@@ -146,9 +148,22 @@ class RunningCommand:
 class HostCommand(RunningCommand):
     """A command on the host, as the user. Only time, size and the end of the whole tree are enforced."""
 
+    def __init__(self, job: Job, trees: Sequence[WorkTree] = ()) -> None:
+        super().__init__(job)
+        self._trees = trees
+        self._held: list[WorkTree] = []
+        """Where no contained command may start as long as this one runs."""
+
     async def start(self) -> HostCommand:
-        """Start it."""
+        """Start it, unless a contained command runs in the same directory."""
         job = self._job
+        try:
+            for tree in self._trees:
+                await call_in_thread(partial(tree.enter_on_host, alone=job.grant.alone))
+                self._held += [tree] if job.grant.alone else []
+        except BaseException:
+            self._clean()
+            raise
         argv = ("/bin/sh", "-c", f'{_limits(job.limits)}exec "$@"', "sh", *job.argv)
         env = {**job.env, **job.grant.env}
         try:
@@ -158,6 +173,7 @@ class HostCommand(RunningCommand):
                 )
             )
         except (OSError, ValueError) as error:
+            self._clean()
             raise SandboxError(
                 f"'{job.argv[0]}' cannot be started in '{job.cwd}' ({error}).",
                 remedy="See whether the directory is there, and the command not too long.",
@@ -174,7 +190,8 @@ class HostCommand(RunningCommand):
             await self._process.end()
 
     def _clean(self) -> None:
-        """There is nothing to give back."""
+        while self._held:
+            self._held.pop().leave_host()
 
 
 def _limits(limits: SandboxLimits) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-from hookline._aio import call_in_thread, is_in_event_loop
+from hookline._aio import is_in_event_loop
 from hookline.containment.links import inside_any, links_and_target, real_path
 from hookline.containment.sandbox.bubblewrap import (
     BubblewrapCommand,
@@ -359,9 +359,7 @@ class Sandbox:
         )
         if where != "host":
             return await BubblewrapCommand.begin(self._view, job)
-        for root in self.writable:  # a contained one may run beside it
-            await call_in_thread(work_tree(str(root)).check)
-        return await HostCommand(job).start()
+        return await HostCommand(job, [work_tree(str(root)) for root in self.writable]).start()
 
     def environment(
         self, *, grant: SandboxGrant = NOTHING, place: Place | None = None

@@ -108,6 +108,8 @@ class WorkTree:
         """When that changed last."""
         self._alone = False
         """Whether no other command may run here, above or below as long as the one does that runs now."""
+        self._on_host = 0
+        """Commands outside of the sandbox beside which no contained one may start."""
         self._overlap = False
         """Whether a command started while another ran, of this process or of another, here, above or below. The other
         could move a directory at that moment, so that what is in it was not read-only for the one that started: then
@@ -130,14 +132,20 @@ class WorkTree:
     def enter(self, left_out: Iterable[str] = (), *, alone: bool = False) -> TreeVisit:
         """A command is about to start."""
         visit = TreeVisit(left := tuple(left_out))
+        near = [] if self._visits else trees_to_recover([self.root])
+        for tree in near:  # not under our lock: each takes its own
+            visit.moved += (
+                path if tree is self else f"{tree.root}/{path}" for path in tree.recover()
+            )
         with self._lock:
+            if any(tree._on_host for tree in self._near()):
+                raise _is_not_alone()
             if self._visits:
                 if alone or self._alone:
                     raise _is_not_alone()
                 self._overlap = True
                 self.check()
             else:
-                visit.moved += self.recover()
                 visit.moved += self._learn()
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
@@ -156,6 +164,20 @@ class WorkTree:
             visit.closed = self._index.closed()
             self._visits.append(visit)
         return visit
+
+    def enter_on_host(self, *, alone: bool) -> None:
+        """A command is about to start outside of the sandbox: what a contained one plants meanwhile, it would obey."""
+        with self._lock:
+            self.check()
+            others = any(_overlap(root, self.root) for root, _ in self._live_records())
+            if self._visits or others:
+                raise _is_not_alone()
+            self._on_host += alone
+
+    def leave_host(self) -> None:
+        """That command, which was to be alone, has ended."""
+        with self._lock:
+            self._on_host -= 1
 
     def leave(self, visit: TreeVisit) -> None:
         """A command has ended, with all that it started."""
@@ -348,14 +370,19 @@ class WorkTree:
             if record.is_alive and _overlap(record.root, self.root):
                 record.mark()
                 others.append(record.alone)
-        for tree in list(_trees.values()):
-            if tree is not self and tree._held >= 0 and _overlap(tree.root, self.root):
+        for tree in self._near():
+            if tree is not self and tree._held >= 0:
                 tree._overlap = True
                 others.append(tree._alone)
         self._overlap = self._overlap or bool(others)
         if self._inventory is not None and self._inventory.is_marked:
             self._overlap = True
         return others
+
+    def _near(self) -> list[WorkTree]:
+        """The trees of this process here, above and below."""
+        trees = list(_trees.values())  # other threads add some
+        return [tree for tree in trees if _overlap(tree.root, self.root)]
 
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
@@ -618,8 +645,8 @@ def _is_not_alone() -> SandboxError:
     Another could change both: once git has replaced `.git/config`, the read-only mount of the old file is gone.
     """
     return SandboxError(
-        "this command was not started: one with the user's keys, or that may change a protected file, runs in a "
-        "directory alone.",
+        "this command was not started: one on the host, with the user's keys, or that may change a protected file, "
+        "runs in a directory alone.",
         remedy="Wait for the other command there, or end it.",
     )
 
