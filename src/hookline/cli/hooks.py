@@ -239,6 +239,8 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the hook is asked at all; empty for everywhere."""
     tells: str = ""
     """What the hook adds to the conversation."""
+    message: str = ""
+    """What the hook tells the user, beside its decision."""
     traceback: str = ""
     """Of a hook in Python that crashed: file, line and code of each frame."""
 
@@ -249,6 +251,7 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
             self.scope,
             self.changes and f"changes {self.changes}",
             words and tells,
+            self.message and f"tells you: {self.message}",
             "shadow: not enforced" if self.shadow else "",
         )
         head = f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier})"
@@ -334,7 +337,9 @@ class HookTester:
 
 
 def _without_secrets(answer: TestedHook, redact: Redact) -> TestedHook:
-    said = {name: redact(getattr(answer, name)) for name in ("reason", "tells", "traceback")}
+    said = {
+        name: redact(getattr(answer, name)) for name in ("reason", "tells", "message", "traceback")
+    }
     return msgspec.structs.replace(answer, **said)
 
 
@@ -383,6 +388,7 @@ async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
         changes=", ".join(changed),
         scope=scope,
         tells="\n".join(message.text for message in added if message.text),
+        message="" if log.answer is None else log.answer.message,
         traceback="" if log.error is None else _frames(log.error),
     )
 

@@ -191,10 +191,10 @@ class Screen:
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
         failed = f": {error_text(record.error)}" if record.error is not None else ""
-        self.line(
-            f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
-            f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
-        )
+        who = f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
+        self.line(f"{who}{self.paint(what, colour)}{about}{shadow}{failed or why}")
+        if record.message:
+            self.line(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
         if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
             self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))
 
