@@ -456,7 +456,7 @@ class Cursor(EventDialect):
         if result.code == 2:
             said = _fields(event, found or {})
             reason = said.reason or result.stderr.strip() or "no reason was given"
-            return denied(reason, contexts=said.contexts)
+            return denied(reason, contexts=said.contexts, messages=said.messages)
         if result.code != 0:
             said = _fields(event, found or {})
             refuses = said.decision in ("deny", "ask") or said.stops
