@@ -115,13 +115,30 @@ def explain_hooks(arguments: argparse.Namespace) -> int:
     take_target(arguments, arguments.words, most=2)
     tool, *rest = arguments.words or [None]
 
+    settings = load_settings(arguments)
+
     async def explain_call(agent: Agent) -> None:
         args = arguments_for(agent, tool, rest) if tool else {}
-        text = explain(agent.definition, tool, args, width=page_width(sys.stdout))
+        model = "" if settings.target else _model_words(settings)
+        text = explain(agent.definition, tool, args, width=page_width(sys.stdout), model=model)
         print(printable(text, lines=True))
 
-    _with_agent(load_settings(arguments), explain_call)
+    _with_agent(settings, explain_call)
     return Exit.DONE
+
+
+def _model_words(settings: Settings) -> str:
+    """The model that a run would have, and where that was decided."""
+    from hookline.providers.local.weights import DEFAULT  # only where it is needed
+
+    given = settings.configuration.model or ""
+    names = [given] if isinstance(given, str) else list(given)
+    is_default = ("local", "local:")
+    shown = ", then ".join(f"local:{DEFAULT.name}" if n in is_default else n for n in names)
+    where = settings.where("model")
+    if where == "default":
+        return f"{shown}, because none is named: no --model, no $HOOKLINE_MODEL, no file"
+    return f"{shown}, by {where}"
 
 
 def lint_hooks(arguments: argparse.Namespace) -> int:
