@@ -134,6 +134,26 @@ def test_an_exit_code_denies_whatever_is_printed(stage: Any) -> None:
         ]
 
 
+FOREIGN = {
+    "cursor's": '{"permission": "deny", "agent_message": "no"}',
+    "claude's, at the top": '{"permissionDecision": "deny", "permissionDecisionReason": "no"}',
+    "claude's": '{"hookSpecificOutput": {"permissionDecision": "Deny", "permissionDecisionReason": "no"}}',
+    "gemini's": '{"decision": "deny", "reason": "no"}',
+    "older": '{"decision": "BLOCK", "reason": "no"}',
+    "vscode's": '{"continue": false, "stopReason": "no"}',
+}
+
+
+@pytest.mark.parametrize("dialect", [*FILES, "hookline"])
+def test_a_no_counts_in_the_fields_of_any_protocol(stage: Any, dialect: str) -> None:
+    """People copy scripts from one agent to another."""
+    for name, answer in FOREIGN.items():
+        place = stage.elsewhere(name)
+        hooks = guarded(place, dialect, script=f"#!/bin/sh\necho '{answer}'\n")
+        (text,) = tool_texts(place.run(hooks))
+        assert text.startswith(("Blocked: ", "Not run: no")), (name, text)
+
+
 @pytest.mark.parametrize(
     ("event", "outcome"),
     [

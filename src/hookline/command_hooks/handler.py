@@ -273,6 +273,9 @@ _LONGEST_EXCERPT = 200
 _BEGINS_OBJECT = re.compile(r"^\s*\{", re.MULTILINE)
 _BEGINS_LIST = re.compile(r"\[\s*\{")
 _DECISION_FIELDS = ("decision", "permissionDecision", "permission", "behavior")
+_REASON_FIELDS = (
+    "reason", "permissionDecisionReason", "agent_message", "message", "user_message", "stopReason",
+)  # fmt: skip
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 _NAMESPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 AnswerWord: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
@@ -445,12 +448,19 @@ def decision_words(found: Mapping[str, Any]) -> set[str]:
     """The decisions in an answer, in the fields that any of the protocols has for them."""
     specific, decision = object_of(found.get("hookSpecificOutput")), found.get("decision")
     places = (found, specific, object_of(specific.get("decision")), object_of(decision))
-    return {text_of(each.get(name)) for each in places for name in _DECISION_FIELDS} - {""}
+    return {text_of(each.get(name)).lower() for each in places for name in _DECISION_FIELDS} - {""}
 
 
 def is_refusal(found: Mapping[str, Any]) -> bool:
     """Whether an answer refuses, or ends the run, in the fields of any protocol."""
     return found.get("continue") is False or bool(decision_words(found) & {"block", "deny"})
+
+
+def reason_of(found: Mapping[str, Any]) -> str:
+    """The reason in an answer, in the fields of any protocol; empty if there is none."""
+    specific = object_of(found.get("hookSpecificOutput"))
+    places = (found, specific, object_of(specific.get("decision")))
+    return next(filter(None, (first_text(each, *_REASON_FIELDS) for each in places)), "")
 
 
 def text_of(value: object) -> str:

@@ -30,8 +30,8 @@ from hookline.command_hooks.handler import (
     json_line,
     json_object,
     not_started,
+    reason_of,
     session_of,
-    text_of,
     unreadable,
 )
 from hookline.command_hooks.hook_kinds import HookModels, ask_hook, can_decide
@@ -503,9 +503,19 @@ def _read(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramA
         return denied(f"the dialect '{dialect.name}' could not read its answer: {in_words(error)}")
     if problem and answer.decision != "deny":
         return failed(problem, "unreadable")
-    if answer.has_failed and found is not None and is_refusal(found):
-        return denied(f"{text_of(found.get('reason')) or 'it refuses'} ({answer.problem})")
-    return answer
+    if found is None or not is_refusal(found):
+        return answer
+    if answer.has_failed:
+        return denied(f"{reason_of(found) or 'it refuses'} ({answer.problem})")
+    is_lost = not (answer.decision or answer.stops) and is_about_call(dialect, handler)
+    return denied(reason_of(found)) if is_lost else answer
+
+
+def is_about_call(dialect: Dialect, handler: Handler) -> bool:
+    """Whether a hook decides about a call. There a no counts in the fields of any protocol: people copy scripts."""
+    at = dialect.points.get(handler.event)
+    is_there = at in (HookPoint.BEFORE_TOOL_USE, HookPoint.PERMISSION_REQUEST)
+    return is_there and handler.event not in dialect.observing
 
 
 def detach_seconds(printed: bytes) -> float | None:
