@@ -37,6 +37,7 @@ said = {
     "wideplain": deny.encode("utf-16-le"),
     "wideback": deny.encode("utf-16-be"),
     "banner": "Now using node v22\\n" + deny,
+    "prefix": "checking {a} ... \\x1b[0m\\n\\x1b[0m" + json.dumps(json.loads(deny), indent=1) + " done",
     "tag": "[guard] ok",
     "text": "all {is} well",
     "nothing": "",
@@ -45,9 +46,7 @@ said = {
 }[case]
 sys.stdout.buffer.write(said if isinstance(said, bytes) else said.encode())
 """
-UNREADABLE = (
-    "broken half two after array halfarray long longallow wide wideplain wideback banner".split()
-)
+UNREADABLE = "broken half two after array halfarray long longallow wide wideplain wideback banner prefix".split()
 TEXTS = ["tag", "text", "nothing"]
 ENTRY = {"type": "command", "command": "./guard.py"}
 GROUPS = [{"hooks": [ENTRY]}]

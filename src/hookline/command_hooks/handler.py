@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
 import json
 import os
 import re
@@ -270,7 +271,10 @@ VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
 _LONGEST_EXCERPT = 200
-_BEGINS_OBJECT = re.compile(r"^\s*\{", re.MULTILINE)
+_BEGINS_OBJECT = re.compile(r"^[^{\n]*(\{)", re.MULTILINE)
+"""The first brace of a line."""
+_MOST_OBJECTS = 50
+_DECODER = json.JSONDecoder(strict=False)
 _BEGINS_LIST = re.compile(r"\[\s*\{")
 _DECISION_FIELDS = ("decision", "permissionDecision", "permission", "behavior")
 _REASON_FIELDS = (
@@ -425,19 +429,20 @@ def unreadable(text: str) -> str:
         return f"its output begins with '{{' and is not exactly one JSON object: {_excerpt(begun)}"
     if _BEGINS_LIST.match(begun) or isinstance(_json_value(begun), list):
         return f"its output is a JSON array, and not an object: {_excerpt(begun)}"
-    if not begun.startswith("{") and _refuses_below(begun):
-        return f"its output has other text before the JSON that refuses: {_excerpt(begun)}"
     return ""
 
 
-def _refuses_below(text: str) -> bool:
-    """Whether a later line begins an object that refuses: a shell may have printed something before it."""
-    begins = _BEGINS_OBJECT.search(text)
-    if begins is None:
-        return False
-    rest = text[begins.start() :]
-    found = map(json_object, (rest, *rest.splitlines()))
-    return any(is_refusal(each) for each in found if each is not None)
+def refusal_in(text: str) -> str:
+    """Why a text may be a denial: an object in it refuses, and a shell may have printed the rest. Else empty."""
+    begins = (found.start(1) for found in _BEGINS_OBJECT.finditer(text))
+    for place in itertools.islice(begins, _MOST_OBJECTS):
+        try:
+            found, _ = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            continue
+        if is_refusal(found):
+            return f"its output has other text beside the JSON that refuses: {_excerpt(text)}"
+    return ""
 
 
 def _excerpt(text: str) -> str:

@@ -31,6 +31,7 @@ from hookline.command_hooks.handler import (
     json_object,
     not_started,
     reason_of,
+    refusal_in,
     session_of,
     unreadable,
 )
@@ -496,6 +497,8 @@ def _read(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramA
         if not problem and is_too_long(result.stdout) and result.stdout.lstrip()[:1] == "{":
             problem = unreadable(result.stdout)  # the answer may have been after what was kept
         found = None if problem else json_object(text)
+        if found is None and not problem and is_about_call(dialect, handler):
+            problem = refusal_in(text)
         answer = dialect.read_answer(
             handler, msgspec.structs.replace(result, stdout=text, answer=found)
         )

@@ -694,3 +694,11 @@ def test_the_words_of_others_are_blocks_of_text(tool: str, args: dict[str, str])
     blocks = answer if isinstance(answer, list) else answer["content"]
     assert blocks == [{"type": "text", "text": "hello"}]
     assert result_of(ToolCall("1", tool, args), answer) == "hello"
+
+
+def test_an_example_in_text_for_the_model_stays_text() -> None:
+    """Where text is context, and no call is decided about."""
+    text = 'Hooks answer like this:\n{"decision": "block"}'
+    for event in ("SessionStart", "UserPromptSubmit"):
+        assert said(event, ProgramResult(0, text)).contexts == (text,)
+    assert said("PreToolUse", ProgramResult(0, text)).status == "unreadable"
