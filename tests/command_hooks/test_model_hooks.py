@@ -105,10 +105,11 @@ def test_a_prompt_can_be_refused(stage: Any) -> None:
     assert "not like this" in result.explain()
 
 
-def test_words_without_a_verdict_are_a_hook_that_failed(stage: Any) -> None:
+@pytest.mark.parametrize("said", ["I think so", "`if (x) { ls }` is fine"])
+def test_words_without_a_verdict_are_a_hook_that_failed(stage: Any, said: str) -> None:
     """In this dialect things continue then; with `on_failure` they do not."""
     hooks = asking(stage, "PreToolUse")
-    turns = (call("bash", command="ls"), say("I think so"), say("done"))
+    turns = (call("bash", command="ls"), say(said), say("done"))
     assert stage.run(hooks, *turns).state.messages[2].text == "ran ls"
     closed = stage.discover(on_failure="closed")
     assert stage.run(closed, *turns).state.messages[2].text != "ran ls"
