@@ -252,3 +252,20 @@ def test_a_run_shows_where_a_hook_crashed_if_it_is_asked_to(
     assert 'guard.py", line 6, in lookup' in debug.stderr
     assert "hunter22" not in debug.stderr
     assert debug.stdout == plain.stdout == "Done.\n"
+
+
+def test_explain_names_the_model_and_where_it_was_decided(place: Any) -> None:
+    """Of all places that can name one, the one that counts."""
+
+    def model(*words: str, **env: str) -> str:
+        shown = place.run("hooks", "explain", *words, "--without", "bash", **env).stdout
+        (line,) = (each for each in shown.splitlines() if each.startswith("  model  "))
+        return " ".join(line.split()[1:])
+
+    assert model().startswith("local:smollm2, because none is named: no --model, no $HOOKLINE")
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('model = ["anthropic:a", "local"]\n')
+    assert model().startswith("anthropic:a, then local:smollm2, by /")
+    assert model("read", "a.txt", HOOKLINE_MODEL="openai:b") == "openai:b, by $HOOKLINE_MODEL"
+    assert model("--model", "openai:c", HOOKLINE_MODEL="openai:b") == "openai:c, by --model"

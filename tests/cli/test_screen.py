@@ -117,8 +117,40 @@ def test_a_tool_that_fails_is_reported_in_words(place: Any) -> None:
     assert place.run("trust").returncode == 0
     model = place.script({"call": "read", "args": {"path": "nowhere"}}, {"say": "x"})
     done = place.run("run", "--model", model, "x", "--without", "bash")
-    assert "  error the tool failed (stop)\n" in done.stderr
+    assert "failed: there is no 'nowhere'. Look for it" in done.stderr
     assert "hookline.errors" not in done.stderr
+
+
+_FAILING = """
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, say
+
+def crash(ctx):
+    raise KeyError("nokey")
+
+def agent(*turns):
+    return AgentBuilder().with_driver(ScriptedDriver(turns or [say("Hi.")]))
+
+model = agent(KeyError("nokey"))
+hook = agent().on_before_step(crash)
+end = agent().on_execution_end(crash)
+observer = agent().on_before_step(crash, tier="observer")
+two = agent(ValueError("other")).on_before_step(crash, on_failure="open")
+"""
+
+
+def test_one_failure_gives_one_message(place: Any) -> None:
+    """If it ends the run, the last line; else the line of the hook."""
+    place.write("failing.py", _FAILING)
+    shown = {}
+    for name in ("model", "hook", "end", "observer", "two"):
+        done = place.run("run", f"failing:{name}", "x")
+        shown[name] = [line for line in done.stderr.splitlines() if "nokey" in line]
+        assert len(shown[name]) == 1, (name, done.stderr)
+    assert shown["model"][0].startswith("failed: KeyError: 'nokey'; ")
+    assert shown["hook"][0].startswith("failed: hook 'crash' at before_step: KeyError: 'nokey'; ")
+    assert shown["observer"] == ["  hook crash at before_step: failed: KeyError: 'nokey'"]
+    assert shown["two"] == shown["observer"]
 
 
 def test_a_program_that_is_not_executable_is_reported_with_the_remedy(place: Any) -> None:

@@ -37,6 +37,10 @@ def naps():
     turns = [call("nap", seconds=3), call("nap", seconds=60), say("Rested.")]
     return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(nap)
 
+def one_nap():
+    turns = [call("nap", seconds=3), say("Rested.")]
+    return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(nap)
+
 def words():
     return AgentBuilder().with_driver(Slowly([say(""), say("")]))
 
@@ -317,6 +321,35 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
         shown = terminal.wait_for("reopen")
         assert f"step {turn} scripted" in shown
         assert "| step" not in shown
+    terminal.wait_for("> ")
+    terminal.press_until("\x04", "continue: hookline chat")
+    assert terminal.end() == 0, terminal.text
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_retry_continues_a_run_that_was_interrupted(place: Any, times: int) -> None:
+    """After the step or within it; here, and in a conversation that is opened again. An answered one is over."""
+    place.write("slow.py", _SLOW)
+    terminal = opened(place, "chat", "slow:one_nap")
+    terminal.wait_for("> ")
+    terminal.press("Rest.\r")
+    terminal.wait_for("run nap(seconds=3")
+    terminal.press("\x03")
+    terminal.wait_for("stopping after this step")
+    if times == 2:
+        terminal.press("\x03")
+    terminal.wait_for("the run was interrupted: /retry continues it")
+    terminal.wait_for("> ")
+    if times == 2:
+        terminal.press_until("\x04", "continue: hookline chat")
+        assert terminal.end() == 0, terminal.text
+        terminal = opened(place, "chat", "-c", "slow:words")
+        terminal.wait_for("> ")
+    terminal.press("/retry\r")
+    terminal.wait_for("Rested." if times == 1 else "three")
+    terminal.wait_for("> ")
+    terminal.press("/retry\r")
+    terminal.wait_for("no run waits, and the last one was not interrupted")
     terminal.wait_for("> ")
     terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text

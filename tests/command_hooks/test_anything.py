@@ -87,7 +87,8 @@ def test_any_answer_is_understood(name: str, found: dict[str, Any], code: int, d
     dialect = all_dialects()[name]
     event = data.draw(st.sampled_from(sorted(dialect.points)))
     handler = Handler(HookSource(name), event)
-    answer = dialect.read_answer(handler, ProgramResult(code, json.dumps(found), "words"))
+    ran = ProgramResult(code, json.dumps(found), "words", answer=found)
+    answer = dialect.read_answer(handler, ran)
     assert isinstance(answer, ProgramAnswer)
     assert answer.decision in ("", "allow", "ask", "defer", "deny")
     ctx = context(dialect.points[event])

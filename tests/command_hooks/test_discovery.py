@@ -395,3 +395,14 @@ def test_that_is_so_in_every_dialect(tmp_path: Path, dialect: str, name: str) ->
     search = HookSearch(tmp_path, tmp_path, print, system=tmp_path / "etc")
     with pytest.raises(BuildError, match="administrator"):
         list(dialect_named(dialect).find(search))
+
+
+def test_permissions_of_claude_are_reported_as_not_read(stage: Any) -> None:
+    """They would seem to guard something."""
+    rules = {"deny": ["Read(./.env)"], "ask": [], "allow": ["Bash(ls)"], "defaultMode": "plan"}
+    stage.file(".claude/settings.json", {"permissions": rules})
+    stage.file(".claude/settings.json", {"permissions": {"deny": []}}, home=True)
+    assert stage.discover().warnings == (
+        ".claude/settings.json: its 'permissions' (deny, allow, defaultMode) are not read; "
+        "write rules into [approvals] of hookline.toml",
+    )

@@ -52,9 +52,7 @@ def test_our_own_hooks_keep_things_from_happening_when_they_fail(stage: Any, com
     assert "so this is not let through" in message_texts(result)[2]
 
 
-@pytest.mark.parametrize(
-    "noise", ["{", "{]", "null", "[1]", '{"decision": 7}', "\\000\\001", "{" * 5000]
-)
+@pytest.mark.parametrize("noise", ["null", "[1", '{"decision": 7}', "}", "\\001"])
 def test_nonsense_decides_nothing(stage: Any, noise: str) -> None:
     """Not even by accident."""
     result = stage.run(stage.claude("PreToolUse", f"printf '{noise}'"))
@@ -88,14 +86,12 @@ def test_a_hook_that_leaves_a_helper_behind_is_not_waited_for(stage: Any) -> Non
 
 
 def test_a_flood_of_words_reaches_the_model_cut(stage: Any) -> None:
-    """The whole of it is in a file that only the user can read."""
+    """And says where all of it is."""
     hooks = stage.claude("UserPromptSubmit", f"{sys.executable} -c \"print('word ' * 20000)\"")
     result = stage.run(hooks, say("hi"))
     text = message_texts(result)[0]
     assert len(text) < 11_000
-    path = text.partition("the whole of it is in ")[2].partition("]")[0]
-    assert os.stat(path).st_mode & 0o777 == 0o600
-    assert os.stat(path).st_size > 90_000
+    assert "of 99,999 characters are shown; all of it can be read in /" in text
 
 
 def test_words_cannot_pretend_to_be_somebody_elses(stage: Any) -> None:

@@ -105,14 +105,41 @@ def test_a_prompt_can_be_refused(stage: Any) -> None:
     assert "not like this" in result.explain()
 
 
-@pytest.mark.parametrize("said", ["I think so", '{"fine": true}', '{"ok": "yes"}', "{"])
-def test_what_is_no_verdict_is_a_hook_that_failed(stage: Any, said: str) -> None:
+@pytest.mark.parametrize("said", ["I think so", "`if (x) { ls }` is fine"])
+def test_words_without_a_verdict_are_a_hook_that_failed(stage: Any, said: str) -> None:
     """In this dialect things continue then; with `on_failure` they do not."""
     hooks = asking(stage, "PreToolUse")
     turns = (call("bash", command="ls"), say(said), say("done"))
     assert stage.run(hooks, *turns).state.messages[2].text == "ran ls"
     closed = stage.discover(on_failure="closed")
     assert stage.run(closed, *turns).state.messages[2].text != "ran ls"
+
+
+@pytest.mark.parametrize("said", ['{"fine": true}', '{"ok": "yes"}', "{", '{"ok": false, "rea'])
+def test_a_verdict_that_cannot_be_read_blocks(stage: Any, said: str) -> None:
+    """It may have been a no. The user can have it let things pass."""
+    hooks = asking(stage, "PreToolUse")
+    turns = (call("bash", command="ls"), say(said), say("done"))
+    result = stage.run(hooks, *turns)
+    assert "the model's verdict cannot be read" in result.state.messages[2].text
+    opened = stage.discover(failures={".claude/settings.json": "open"})
+    assert stage.run(opened, *turns).state.messages[2].text == "ran ls"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_run"),
+    [
+        ('{"decision": "block", "reason": "not like this"}', False),
+        ('Well:\n```json\n{"decision": "deny", "reason": "not like this"}\n```', False),
+        ('{"ok": true, "decision": "block", "reason": "not like this"}', False),
+        ('{"decision": "approve"}', True),
+    ],
+)
+def test_a_model_may_answer_as_programs_do(stage: Any, said: str, is_run: bool) -> None:
+    """A decision to block blocks, whatever else is there."""
+    hooks = asking(stage, "PreToolUse", continueOnBlock=True)
+    result = stage.run(hooks, call("bash", command="ls"), say(said), say("done"))
+    assert result.state.messages[2].text == ("ran ls" if is_run else "Blocked: not like this")
 
 
 @tool(effect="pure")

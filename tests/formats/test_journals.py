@@ -22,6 +22,7 @@ NOT_IN_THE_DATA = {
     ("response", "provider_tool_uses"),
     ("response", "withdrawn"),
     ("hook", "is_made"),
+    ("hook", "message"),
     ("taken_up", "after_loss"),
     ("InferenceResponse", "provider_tool_uses"),
     *ADDED_TO_STATES,

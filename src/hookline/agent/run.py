@@ -606,6 +606,7 @@ class Run:
                 external=entry.registration.external,
                 traceback=traceback,
                 is_made=self.step.unrecorded is not None,
+                message=answer.message,
             )
         )
         return now

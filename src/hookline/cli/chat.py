@@ -19,7 +19,12 @@ from hookline.cli.exits import Exit
 from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
-from hookline.cli.recorded_runs import Invocation, InvocationRecorder, inherit_flags
+from hookline.cli.recorded_runs import (
+    Invocation,
+    InvocationRecorder,
+    inherit_flags,
+    is_interrupted,
+)
 from hookline.cli.terminal import is_terminal, page_width, printable
 from hookline.config import data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
@@ -158,15 +163,15 @@ class Conversation:
             self._say(f"hookline: {error}")
 
     async def _turn(self, prompt: str | None) -> Exit:
-        """One run: a new one, or the one that waits."""
+        """One run: a new one; without a prompt, the one that waits, or what an interrupted one left."""
         agent, session = self.agent, await self.session.refresh()
-        state = session.state
+        state, waits = session.state, prompt is None and session.unfinished
         try:
             result = await self.console.drive(
                 agent,
-                lambda: session.resume_run(agent) if prompt is None else session.run(agent, prompt),
+                lambda: session.resume_run(agent) if waits else session.run(agent, prompt),
                 lambda _result, answers: session.resume_run(agent, answers),
-                after=state.first_step if prompt is None else len(state.steps),  # as /rewind counts
+                after=state.first_step if waits else len(state.steps),  # as /rewind counts
             )
         except HooklineError as error:
             text = str(error)
@@ -179,6 +184,8 @@ class Conversation:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if result.status is RunStatus.PAUSED:
             self._say("the run waits for your answer: /retry asks again")
+        elif is_interrupted(result.stop_reason, result.state):
+            self._say("the run was interrupted: /retry continues it")
         return self.console.finish(result)
 
     # --- input ----------------------------------------------------------------------------------------
@@ -305,7 +312,9 @@ class Conversation:
         self._say(f"session {self.session.id}")
 
     async def _do_retry(self, _rest: str) -> None:
-        if (await self.session.refresh()).unfinished:
+        session = await self.session.refresh()
+        ending = session.state.ending
+        if session.unfinished or (ending and is_interrupted(ending.stop_reason, session.state)):
             await self._turn(None)
         else:
-            self._say("no run waits")
+            self._say("no run waits, and the last one was not interrupted")

@@ -25,7 +25,7 @@ from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
 from hookline.config import LimitSettings, Settings
-from hookline.errors import JournalError, UsageError
+from hookline.errors import HookError, JournalError, UsageError
 from hookline.journal import (
     CallDelta,
     HookRan,
@@ -65,7 +65,9 @@ class _LogHandler(logging.Handler):
         self._screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show it. A line that cannot be shown must not fail the run."""
+        """Show it. A line that cannot be shown must not fail the run. That a hook failed is shown by its record."""
+        if any(isinstance(each, HookError) for each in record.args or ()):
+            return
         label = self._screen.paint("log", "yellow")
         with contextlib.suppress(OSError):
             self._screen.line(f"  {label} {printable(record.getMessage())}")

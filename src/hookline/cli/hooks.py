@@ -115,13 +115,30 @@ def explain_hooks(arguments: argparse.Namespace) -> int:
     take_target(arguments, arguments.words, most=2)
     tool, *rest = arguments.words or [None]
 
+    settings = load_settings(arguments)
+
     async def explain_call(agent: Agent) -> None:
         args = arguments_for(agent, tool, rest) if tool else {}
-        text = explain(agent.definition, tool, args, width=page_width(sys.stdout))
+        model = "" if settings.target else _model_words(settings)
+        text = explain(agent.definition, tool, args, width=page_width(sys.stdout), model=model)
         print(printable(text, lines=True))
 
-    _with_agent(load_settings(arguments), explain_call)
+    _with_agent(settings, explain_call)
     return Exit.DONE
+
+
+def _model_words(settings: Settings) -> str:
+    """The model that a run would have, and where that was decided."""
+    from hookline.providers.local.weights import DEFAULT  # only where it is needed
+
+    given = settings.configuration.model or ""
+    names = [given] if isinstance(given, str) else list(given)
+    is_default = ("local", "local:")
+    shown = ", then ".join(f"local:{DEFAULT.name}" if n in is_default else n for n in names)
+    where = settings.where("model")
+    if where == "default":
+        return f"{shown}, because none is named: no --model, no $HOOKLINE_MODEL, no file"
+    return f"{shown}, by {where}"
 
 
 def lint_hooks(arguments: argparse.Namespace) -> int:
@@ -239,6 +256,8 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the hook is asked at all; empty for everywhere."""
     tells: str = ""
     """What the hook adds to the conversation."""
+    message: str = ""
+    """What the hook tells the user, beside its decision."""
     traceback: str = ""
     """Of a hook in Python that crashed: file, line and code of each frame."""
 
@@ -249,6 +268,7 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
             self.scope,
             self.changes and f"changes {self.changes}",
             words and tells,
+            self.message and f"tells you: {self.message}",
             "shadow: not enforced" if self.shadow else "",
         )
         head = f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier})"
@@ -334,7 +354,9 @@ class HookTester:
 
 
 def _without_secrets(answer: TestedHook, redact: Redact) -> TestedHook:
-    said = {name: redact(getattr(answer, name)) for name in ("reason", "tells", "traceback")}
+    said = {
+        name: redact(getattr(answer, name)) for name in ("reason", "tells", "message", "traceback")
+    }
     return msgspec.structs.replace(answer, **said)
 
 
@@ -383,6 +405,7 @@ async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
         changes=", ".join(changed),
         scope=scope,
         tells="\n".join(message.text for message in added if message.text),
+        message="" if log.answer is None else log.answer.message,
         traceback="" if log.error is None else _frames(log.error),
     )
 

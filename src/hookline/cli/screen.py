@@ -70,6 +70,8 @@ class Screen:
         self._top, self._steps_before = "", 0
         self._calls: dict[tuple[str, str], ToolCall] = {}
         """The calls of the step, by run and id. Verdicts refer to them."""
+        self._failure: tuple[str, str] | None = None
+        """Why a hook failed, and the line about it. If the run ends with it, the last line of the run says it."""
 
     def begin(self, *, after: int = 0) -> None:
         """Begin another run, after this many steps of the conversation: the next record belongs to a new top run."""
@@ -118,7 +120,10 @@ class Screen:
             and record.error is not None
             and record.action != "ignore"
         ):
-            self._show_error(record, depth)
+            if record.action != "stop" or depth:
+                self._show_error(record, depth)
+            elif self._failure is not None and self._failure[0] in error_text(record.error):
+                self._failure = None
         elif isinstance(record, ChildStarted):
             self.line(f"{depth}  {self.paint('subagent', 'cyan')} {printable(record.name)}")
         elif isinstance(record, ChildFinished):
@@ -190,11 +195,16 @@ class Screen:
         about = f" {format_call(call)}" if call is not None else ""
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
-        failed = f": {error_text(record.error)}" if record.error is not None else ""
-        self.line(
-            f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
-            f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
-        )
+        failed = error_text(record.error) if record.error is not None else ""
+        who = f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
+        text = f"{who}{self.paint(what, colour)}{about}{shadow}{f': {failed}' if failed else why}"
+        if failed and not (depth or call or record.shadow):
+            self._show_failure()
+            self._failure = failed, text
+        else:
+            self.line(text)
+        if record.message:
+            self.line(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
         if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
             self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))
 
@@ -215,6 +225,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Show a line, also in quiet mode."""
         self._hide_spinner()
+        self._show_failure()
         self._fresh_line()
         self.err.write(f"{text}\n")
         self.err.flush()
@@ -264,6 +275,12 @@ class Screen:
         """Finish the current line."""
         self._hide_spinner()
         self._fresh_line()
+        self._show_failure()
+
+    def _show_failure(self) -> None:
+        held, self._failure = self._failure, None
+        if held is not None:
+            self.line(held[1])
 
 
 def error_text(error: ErrorInfo) -> str:

@@ -177,9 +177,7 @@ class HandlerBatch:
         if isinstance(ctx, SubagentHookContext) and ctx.point == HookPoint.SUBAGENT_STOP:
             sent_back = self._runner.run(ctx.state).sent_back
             sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
-        words = "\n".join(answer.messages) if answer.reason else ""
-        notes = [{"hook": handler.name, "said": "message", "reason": words}] if words else []
-        return self._with_others(ctx, outcome, firing, notes)
+        return self._with_others(ctx, outcome, firing)
 
     def _asked_once(
         self, handler: Handler, ctx: AgentContext, outcome: HookOutcome | None
@@ -191,15 +189,16 @@ class HandlerBatch:
         left = with_once_mark(handler, given)
         return msgspec.structs.replace(said, context=left)
 
-    def _with_others(
-        self, ctx: AgentContext, outcome: HookOutcome, firing: _Firing, notes: list[dict[str, str]]
-    ) -> HookOutcome:
+    def _with_others(self, ctx: AgentContext, outcome: HookOutcome, firing: _Firing) -> HookOutcome:
         """The outcome with what the later hooks said, which are not called any more."""
+        notes: list[dict[str, str]] = []
         self._firings.pop(ctx.state.run_id, None)
         given = outcome.context
         left = ctx if given is None else expect_context(given, AgentContext)
+        messages = list(filter(None, [outcome.message]))
         for index, reply in sorted(firing.replies.items()):
             handler, said = self.handlers[index], reply.answer
+            messages += [f"{handler.name}: {words}" for words in said.messages]
             if not said.is_silent:
                 words = said.problem or said.reason or "\n".join(said.messages)
                 notes.append(
@@ -211,7 +210,7 @@ class HandlerBatch:
         stop = self._stop_of_others(left, firing) if outcome.kind < Kind.STOP else None
         if stop is not None:
             return stop
-        return msgspec.structs.replace(outcome, context=left)
+        return msgspec.structs.replace(outcome, context=left, message="\n".join(messages))
 
     def _stop_of_others(self, ctx: AgentContext, firing: _Firing) -> HookOutcome | None:
         """The outcome of a later hook that ends the run, which takes precedence; None if there is none."""
@@ -276,9 +275,16 @@ class AnswerEffect:
             return self._proceed(self.ctx)
         if answer.stops and "stop" in point.verdicts and point.value not in ENDS:
             reason = answer.stop_reason or answer.reason or "a hook ended the run"
-            return HookOutcome.stop(reason, self.with_words(self.ctx))
+            return self._with_message(HookOutcome.stop(reason, self.with_words(self.ctx)))
         special = getattr(self, f"_{point.value}", None)
-        return (special or self._plain)(self.ctx)
+        return self._with_message((special or self._plain)(self.ctx))
+
+    def _with_message(self, outcome: HookOutcome | None) -> HookOutcome | None:
+        """A decision with the words to the user beside it, unless they are its reason."""
+        words = "\n".join(self.answer.messages)
+        if outcome is None or outcome.kind is Kind.PROCEED or words in ("", outcome.reason):
+            return outcome
+        return msgspec.structs.replace(outcome, message=words)
 
     # --- points ---------------------------------------------------------------------------------------
 

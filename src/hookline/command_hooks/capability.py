@@ -24,11 +24,14 @@ from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import (
     SYSTEM,
     DroppedHook,
+    FailMode,
     Handler,
     HookPage,
     HookSearch,
     Level,
+    Warn,
     home_directory,
+    with_fail_mode,
 )
 from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
@@ -52,6 +55,7 @@ from hookline.lifecycle import (
     point_named,
 )
 from hookline.state import EMPTY, RunStatus
+from hookline.wildcards import matches
 
 _OWN = "hookline"
 """Our own dialect: its hooks are in our configuration files, or in a program."""
@@ -103,7 +107,7 @@ class CommandHooks:
             )
         handlers = [each if isinstance(each, Handler) else read_hook(each) for each in hooks]
         if on_failure is not None:
-            handlers = [msgspec.structs.replace(each, on_failure=on_failure) for each in handlers]
+            handlers = [with_fail_mode(each, on_failure) for each in handlers]
         self.handlers = tuple(pinned(each, self.project) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the files, in sentences."""
@@ -146,6 +150,8 @@ class CommandHooks:
         cwd: str | os.PathLike[str] | None = None,
         transcripts: str | os.PathLike[str] | None = None,
         on_failure: Literal["open", "closed"] | None = None,
+        failures: Mapping[str, FailMode] = EMPTY,
+        project_failures: Mapping[str, FailMode] = EMPTY,
         name: str = "command-hooks",
     ) -> CommandHooks:
         """All hooks of a user: the machine's, their own, those of plugins, and, once trusted, the project's.
@@ -155,6 +161,8 @@ class CommandHooks:
         are more settings files of Claude Code that the user names. `agents` and `skills` are the places of the agent's
         subagents and skills: hooks in their front matter are read, too. `models` gives names of models a meaning
         (`{"haiku": "anthropic:NAME"}`). `trust` is a trust store; True trusts the project now, False never.
+        `failures` says for files, by the names under which they are shown, whether hooks that fail block
+        (`{".claude/*": "closed"}`); `project_failures` is what the repository says, and opens only its own hooks.
         """
         where = Path(project).expanduser().resolve()
         read = None if dialects is None else tuple(dialects)
@@ -171,7 +179,10 @@ class CommandHooks:
             settings=tuple(Path(each).expanduser() for each in settings),
             pages=tuple(pages),
         )
-        handlers = [pinned(each, where) for each in find_hooks(search, read)]
+        handlers = _with_fail_modes(
+            find_hooks(search, read), failures, project_failures, warnings.append
+        )
+        handlers = [pinned(each, where) for each in handlers]
         places = (*agents, *skills, *given)
         off = untrusted(handlers, where, trust, places, reads_files=read is None or bool(read))
         handlers = [each for each in handlers if each not in off.held]
@@ -420,6 +431,34 @@ class CommandHooks:
 
     def __repr__(self) -> str:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"
+
+
+def _with_fail_modes(
+    handlers: Iterable[Handler],
+    failures: Mapping[str, FailMode],
+    project_failures: Mapping[str, FailMode],
+    warn: Warn,
+) -> list[Handler]:
+    """Hooks with what the user and the repository say about failures, by file.
+
+    A name counts before a pattern, and of patterns `closed`. The administrator's hooks are not changed.
+    """
+    changed, used = list[Handler](), set[str]()
+    for handler in handlers:
+        for said, is_theirs in ((project_failures, True), (failures, False)):
+            names = [each for each in said if matches(handler.source.label, each)]
+            used.update(names)
+            exact = [each for each in names if each == handler.source.label]
+            modes = {said[each] for each in exact or names}
+            mode: FailMode = "closed" if "closed" in modes else "open"
+            is_loosened = mode == "open" and is_theirs and not handler.source.level.is_repository
+            if modes and not is_loosened and handler.source.level is not Level.MANAGED:
+                handler = with_fail_mode(handler, mode)
+        changed.append(handler)
+    for name in dict.fromkeys([*failures, *project_failures]):
+        if name not in used:
+            warn(f"hook_failures: no hook comes from '{name}'")
+    return changed
 
 
 def _scope(point: str, handler: Handler) -> str:

@@ -337,8 +337,16 @@ class Dialect:
     caps_objections: ClassVar[bool] = True
     """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
 
+    def frame(self, handler: Handler, result: ProgramResult) -> str:  # noqa: ARG002 - the same for all in most dialects
+        """The part of a program's output that is its answer: one JSON object, or text."""
+        return result.stdout
+
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
-        """What the exit code and the output of a program mean, that came to its end."""
+        """What the exit code and the output of a program mean, that came to its end.
+
+        `result.stdout` is what `frame` gave, and `result.answer` the object in it. If it cannot be read, only a denial
+        counts, by the exit code say.
+        """
         raise NotImplementedError
 
     def read_failure(self, handler: Handler, answer: ProgramAnswer) -> ProgramAnswer:

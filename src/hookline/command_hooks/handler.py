@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
 import json
 import os
 import re
@@ -85,6 +86,8 @@ class Handler(msgspec.Struct, frozen=True):
     """`if`: a permission rule that a tool call must be about."""
     timeout: float = 600.0
     on_failure: Literal["open", "closed"] = "open"
+    on_unreadable: Literal["open", "closed"] = "closed"
+    """What an answer that cannot be read means: it blocks in every dialect, unless the user said `open`."""
     is_async: bool = False
     wakes: bool = False
     """A background hook that sends the agent back to work with exit code 2."""
@@ -151,6 +154,14 @@ class Handler(msgspec.Struct, frozen=True):
 _IDENTITY = (
     "event", "matcher", "rule", "kind", "command", "argv", "url", "prompt", "model", "tool", "shell", "agent", "skill",
 )  # fmt: skip
+
+
+FailMode: TypeAlias = Literal["open", "closed"]
+
+
+def with_fail_mode(handler: Handler, mode: FailMode) -> Handler:
+    """A hook with what the user says about its failures; an answer that cannot be read is one of them."""
+    return msgspec.structs.replace(handler, on_failure=mode, on_unreadable=mode)
 
 
 class HookPage(msgspec.Struct, frozen=True):
@@ -259,10 +270,22 @@ VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 """A variable in a text: `$NAME` or `${NAME}`."""
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
+_LONGEST_EXCERPT = 200
+_BEGINS_OBJECT = re.compile(r"^[^{\n]*(\{)", re.MULTILINE)
+"""The first brace of a line."""
+_MOST_OBJECTS = 50
+_DECODER = json.JSONDecoder(strict=False)
+_BEGINS_LIST = re.compile(r"\[\s*\{")
+_DECISION_FIELDS = ("decision", "permissionDecision", "permission", "behavior")
+_REASON_FIELDS = (
+    "reason", "permissionDecisionReason", "agent_message", "message", "user_message", "stopReason",
+)  # fmt: skip
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 _NAMESPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 AnswerWord: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
-AnswerStatus: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
+AnswerStatus: TypeAlias = Literal[
+    "completed", "blocked", "failed", "timeout", "spawn_error", "unreadable"
+]
 _ANSWER_WORDS, _ANSWER_STATUSES = get_args(AnswerWord), get_args(AnswerStatus)
 
 UNCHANGED: Any = msgspec.UNSET
@@ -296,11 +319,13 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
     code: int | None
     stdout: str = ""
+    """Its output, in which `Dialect.frame` has found the answer."""
     stderr: str = ""
-    problem: str = ""
-    """`timeout`, `spawn_error`, or empty."""
+    problem: Literal["", "timeout", "spawn_error", "unreadable"] = ""
     detail: str = ""
     """More about the problem, or how a request failed, which has no exit code."""
+    answer: dict[str, Any] | None = None
+    """The JSON object that the output is; None if it is text."""
 
 
 def not_started(why: str) -> ProgramResult:
@@ -352,7 +377,7 @@ class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_failed(self) -> bool:
         """It gave no answer at all."""
-        return self.status in ("failed", "timeout", "spawn_error")
+        return self.status not in ("completed", "blocked")
 
     @property
     def is_silent(self) -> bool:
@@ -375,14 +400,72 @@ def denied(reason: str, **more: Any) -> ProgramAnswer:
 
 def json_object(text: str) -> dict[str, Any] | None:
     """The JSON object that a text is; None if it is anything else."""
-    stripped = text.strip().removeprefix("\ufeff")
-    if not stripped.startswith("{"):
+    value = _json_value(text.strip().removeprefix("\ufeff"))
+    return value if isinstance(value, dict) else None
+
+
+def _json_value(text: str) -> Any:
+    if text[:1] not in ("{", "["):
         return None
     try:
-        value = json.loads(stripped, strict=False)
+        return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+
+
+def is_too_long(text: str) -> bool:
+    """Whether a text has more bytes than are kept of an output, so that its end is not known."""
+    return len(text) > MOST_OUTPUT // 4 and len(text.encode(errors="replace")) > MOST_OUTPUT
+
+
+def unreadable(text: str) -> str:
+    """Why an output may be a denial that cannot be read; empty for one JSON object, and for text."""
+    begun = text.strip().removeprefix("\ufeff")
+    if "\0" in text:
+        return "its output is no UTF-8 text; it may be UTF-16"
+    if begun.startswith("{") and is_too_long(text):
+        return f"its output begins with '{{' and is longer than {MOST_OUTPUT >> 20} MiB"
+    if begun.startswith("{") and json_object(begun) is None:
+        return f"its output begins with '{{' and is not exactly one JSON object: {_excerpt(begun)}"
+    if _BEGINS_LIST.match(begun) or isinstance(_json_value(begun), list):
+        return f"its output is a JSON array, and not an object: {_excerpt(begun)}"
+    return ""
+
+
+def refusal_in(text: str) -> str:
+    """Why a text may be a denial: an object in it refuses, and a shell may have printed the rest. Else empty."""
+    begins = (found.start(1) for found in _BEGINS_OBJECT.finditer(text))
+    for place in itertools.islice(begins, _MOST_OBJECTS):
+        try:
+            found, _ = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            continue
+        if is_refusal(found):
+            return f"its output has other text beside the JSON that refuses: {_excerpt(text)}"
+    return ""
+
+
+def _excerpt(text: str) -> str:
+    return _shortened(" ".join(text[:_LONGEST_EXCERPT].split()))
+
+
+def decision_words(found: Mapping[str, Any]) -> set[str]:
+    """The decisions in an answer, in the fields that any of the protocols has for them."""
+    specific, decision = object_of(found.get("hookSpecificOutput")), found.get("decision")
+    places = (found, specific, object_of(specific.get("decision")), object_of(decision))
+    return {text_of(each.get(name)).lower() for each in places for name in _DECISION_FIELDS} - {""}
+
+
+def is_refusal(found: Mapping[str, Any]) -> bool:
+    """Whether an answer refuses, or ends the run, in the fields of any protocol."""
+    return found.get("continue") is False or bool(decision_words(found) & {"block", "deny"})
+
+
+def reason_of(found: Mapping[str, Any]) -> str:
+    """The reason in an answer, in the fields of any protocol; empty if there is none."""
+    specific = object_of(found.get("hookSpecificOutput"))
+    places = (found, specific, object_of(specific.get("decision")))
+    return next(filter(None, (first_text(each, *_REASON_FIELDS) for each in places)), "")
 
 
 def text_of(value: object) -> str:

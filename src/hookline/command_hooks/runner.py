@@ -25,10 +25,15 @@ from hookline.command_hooks.handler import (
     RunFacts,
     denied,
     failed,
+    is_refusal,
+    is_too_long,
     json_line,
     json_object,
     not_started,
+    reason_of,
+    refusal_in,
     session_of,
+    unreadable,
 )
 from hookline.command_hooks.hook_kinds import HookModels, ask_hook, can_decide
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
@@ -43,6 +48,7 @@ from hookline.command_hooks.script import (
     run_program,
 )
 from hookline.command_hooks.trusted_files import changed_script
+from hookline.containment.session_files import keep_text, remove_texts
 from hookline.errors import in_words
 from hookline.lifecycle import (
     AgentContext,
@@ -66,30 +72,18 @@ _SEQUENCES = re.compile(rf"(?:\x07|\x1b\](?:0|1|2|9|99|777);{_PRINTABLE}(?:\x07|
 """Titles (OSC 0, 1, 2), notifications (OSC 9, 99, 777) and the bell."""
 
 
-class LongTexts:
-    """A private directory for texts that are too long."""
-
-    def __init__(self) -> None:
-        self._directory = ""
-
-    def cut(self, text: str) -> str:
-        """A text that is short enough, with a note about the rest."""
-        text = text.encode(errors="replace").decode()
-        if len(text) <= LONGEST:
-            return text
-        try:
-            where = f"the whole of it is in {self._keep(text)}"
-        except OSError:
-            where = "the rest of it could not be kept"
-        return f"{text[:LONGEST]}\n[cut here: {LONGEST:,} of {len(text):,} characters are shown; {where}]"
-
-    def _keep(self, text: str) -> str:
-        if not os.path.isdir(self._directory):
-            self._directory = tempfile.mkdtemp(prefix="hookline-hooks-")
-        descriptor, name = tempfile.mkstemp(".txt", "output-", self._directory)  # mode 0600
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        return name
+def cut_text(text: str, session: str) -> str:
+    """A text that is short enough. All of it is in a file until the session is over."""
+    text = text.encode(errors="replace").decode()
+    if len(text) <= LONGEST:
+        return text
+    try:
+        where = f"all of it can be read in {keep_text(session, text)}"
+    except OSError:
+        where = "the rest of it could not be kept"
+    return (
+        f"{text[:LONGEST]}\n[cut here: {LONGEST:,} of {len(text):,} characters are shown; {where}]"
+    )
 
 
 def is_harmless(sequence: str) -> bool:
@@ -208,7 +202,6 @@ class Runner:
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.directory = transcripts
-        self._long_texts = LongTexts()
         self.terminal: Callable[[str], None] | None = None
         """Gets the control sequences of hooks, if there is a terminal."""
         self.display: Callable[[str], None] | None = None
@@ -346,13 +339,13 @@ class Runner:
                 result = await self._run(handler, ctx, facts, payload, watch)
             else:
                 result = await ask_hook(handler, ctx, payload, self.models)
-            answer = self._show(read_reply(dialect, handler, result))
+            answer = self._show(_judged(read_reply(dialect, handler, result), handler, ctx))
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
             if env_file:
                 os.unlink(env_file)
-        return HookReply(self._cut(answer), result)
+        return HookReply(_cut(answer, facts.session_id), result)
 
     async def _run(
         self,
@@ -389,18 +382,6 @@ class Runner:
         elif self.terminal is not None:
             self.terminal(answer.terminal)
         return msgspec.structs.replace(answer, terminal="", display="", messages=messages)
-
-    def _cut(self, answer: ProgramAnswer) -> ProgramAnswer:
-        if answer.is_silent:
-            return answer
-        cut = self._long_texts.cut
-        return msgspec.structs.replace(
-            answer,
-            reason=cut(answer.reason),
-            contexts=tuple(map(cut, answer.contexts)),
-            messages=tuple(map(cut, answer.messages)),
-            stop_reason=cut(answer.stop_reason),
-        )
 
     # --- what it is sent ----------------------------------------------------------------------------
 
@@ -484,6 +465,7 @@ class Runner:
         self._sessions.pop(session_of(state), None)
         self._runs.pop(state.run_id, None)
         self.variables.forget(session_of(state))
+        remove_texts(session_of(state))
 
 
 def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramAnswer:
@@ -492,7 +474,7 @@ def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> Pro
         problem = f"it took longer than {result.detail} and was ended"
         return dialect.read_failure(handler, failed(problem, "timeout"))
     if result.problem:
-        return dialect.read_failure(handler, failed(result.detail, "spawn_error"))
+        return dialect.read_failure(handler, failed(result.detail, result.problem))
     first, _, rest = result.stdout.lstrip().partition("\n")
     if not dialect.can_detach(handler) or detach_seconds(first.encode()) is None:
         return _read(dialect, handler, result)
@@ -505,11 +487,38 @@ def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> Pro
 
 
 def _read(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramAnswer:
-    """What a program has answered. Of an answer that its dialect fails to read nobody knows that it was no denial."""
+    """What a program has answered: first the dialect's framing, then one strict reader, then the dialect's meaning.
+
+    Of an answer that its dialect fails to read nobody knows that it was no denial.
+    """
     try:
-        return dialect.read_answer(handler, result)
+        text = dialect.frame(handler, result)
+        problem = unreadable(text)
+        if not problem and is_too_long(result.stdout) and result.stdout.lstrip()[:1] == "{":
+            problem = unreadable(result.stdout)  # the answer may have been after what was kept
+        found = None if problem else json_object(text)
+        if found is None and not problem and is_about_call(dialect, handler):
+            problem = refusal_in(text)
+        answer = dialect.read_answer(
+            handler, msgspec.structs.replace(result, stdout=text, answer=found)
+        )
     except Exception as error:
         return denied(f"the dialect '{dialect.name}' could not read its answer: {in_words(error)}")
+    if problem and answer.decision != "deny":
+        return failed(problem, "unreadable")
+    if found is None or not is_refusal(found):
+        return answer
+    if answer.has_failed:
+        return denied(f"{reason_of(found) or 'it refuses'} ({answer.problem})")
+    is_lost = not (answer.decision or answer.stops) and is_about_call(dialect, handler)
+    return denied(reason_of(found)) if is_lost else answer
+
+
+def is_about_call(dialect: Dialect, handler: Handler) -> bool:
+    """Whether a hook decides about a call. There a no counts in the fields of any protocol: people copy scripts."""
+    at = dialect.points.get(handler.event)
+    is_there = at in (HookPoint.BEFORE_TOOL_USE, HookPoint.PERMISSION_REQUEST)
+    return is_there and handler.event not in dialect.observing
 
 
 def detach_seconds(printed: bytes) -> float | None:
@@ -534,6 +543,26 @@ def _changed(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
     if can_decide(handler, ctx.point):
         return denied(problem)
     return failed(problem)
+
+
+def _cut(answer: ProgramAnswer, session: str) -> ProgramAnswer:
+    if answer.is_silent:
+        return answer
+    return msgspec.structs.replace(
+        answer,
+        reason=cut_text(answer.reason, session),
+        contexts=tuple(cut_text(each, session) for each in answer.contexts),
+        messages=tuple(cut_text(each, session) for each in answer.messages),
+        stop_reason=cut_text(answer.stop_reason, session),
+    )
+
+
+def _judged(answer: ProgramAnswer, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
+    """An answer that cannot be read as a denial, where the hook could have given one."""
+    is_closed = answer.status == "unreadable" and handler.on_unreadable == "closed"
+    if is_closed and not handler.is_async and can_decide(handler, ctx.point):
+        return denied(f"the hook failed: {answer.problem}")
+    return answer
 
 
 def _model(ctx: AgentContext) -> str:

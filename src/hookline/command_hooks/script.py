@@ -195,6 +195,8 @@ _GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 _WATCHED = 4096
 """Bytes at the beginning of the output that `watch` gets."""
+_KEPT = MOST_OUTPUT + 1
+"""Bytes kept of each stream; by the last one it is seen that there were more."""
 _ANSWERED = (0, 2)
 """Exit codes of a program that did its work: what it left in the background may continue."""
 
@@ -258,10 +260,10 @@ class _Execution:
         )
 
     def _add_errors(self, data: bytes) -> None:
-        self._err += data[: MOST_OUTPUT - len(self._err)]
+        self._err += data[: _KEPT - len(self._err)]
 
     def _add_output(self, data: bytes) -> None:
-        self._out += data[: MOST_OUTPUT - len(self._out)]
+        self._out += data[: _KEPT - len(self._out)]
         if self._watch is None:
             return
         seconds = self._watch(bytes(self._out[:_WATCHED]))

@@ -194,6 +194,9 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     """Directories of plugins, for Claude Code or for Codex, whose hooks are run."""
     claude_settings: tuple[Name, ...] = ()
     """More settings files of Claude Code whose hooks are run. A project cannot set this: it has its own such file."""
+    hook_failures: dict[Name, Literal["open", "closed"]] = {}
+    """Whether hooks of other agents' files block when they fail, by file, as `hookline hooks list` shows it. `*` stands
+    for anything. A project can open only the hooks of its own files."""
     journal: Name | None = None
     """The file of the journal."""
 

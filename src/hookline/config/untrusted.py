@@ -101,6 +101,8 @@ def restricts(path: KeyPath, value: Any, agent: str = "") -> bool:
         return path[1] == agent and len(path) > 2 and restricts(path[2:], value)
     if path[0] in _UNRESTRICTIVE:
         return False
+    if path[0] == "hook_failures":
+        return bool(value == "closed")
     if path == ("approvals", "mode"):
         return not _STRICTER[value]
     if path[0] == "approvals":

@@ -50,6 +50,8 @@ class HookOutcome(_Decided, msgspec.Struct, frozen=True):
     stop_reason: str | None = None
     answer: Any = None
     """At points with answers of their own (a permission decision), the answer."""
+    message: str = ""
+    """Words for the user beside the reason. The model does not read them."""
 
     @staticmethod
     def proceed(context: Context | None = None) -> HookOutcome:
@@ -158,6 +160,7 @@ class HookAnswer(msgspec.Struct, Generic[C], frozen=True):
     stop_reason: str | None = None
     answer: Any = None
     error: HookError | None = None
+    message: str = ""
 
 
 class NoLog:
@@ -270,7 +273,15 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Hook
     if answer.context is not None:
         given, ignored = _without_effect(entry, ctx, answer.context)
         after = check_change(entry, ctx, given, settle)
-    return HookAnswer(ctx, after, answer.kind, reason or ignored, answer.stop_reason, answer.answer)
+    return HookAnswer(
+        ctx,
+        after,
+        answer.kind,
+        reason or ignored,
+        answer.stop_reason,
+        answer.answer,
+        message=answer.message,
+    )
 
 
 def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
@@ -299,13 +310,18 @@ def _report_ignored(entry: Entry, point: Point[Any], problem: str) -> str:
 def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> None:
     """Refuse an outcome that cannot be saved, or that means nothing at its point."""
     kind = outcome.kind
-    for name, text in (("reason", outcome.reason), ("stop reason", outcome.stop_reason)):
+    texts = {
+        "reason": outcome.reason,
+        "stop reason": outcome.stop_reason,
+        "message": outcome.message,
+    }
+    for name, text in texts.items():
         if not isinstance(text, str) and not (text is None and name == "stop reason"):
             raise HookError(
                 entry.name, point, f"its {name} is {text!r}.", remedy="Give it as text."
             )
     # Half a surrogate pair cannot be saved: that is the hook's failure.
-    (outcome.reason + (outcome.stop_reason or "")).encode()
+    (outcome.reason + outcome.message + (outcome.stop_reason or "")).encode()
     has_own_answer = outcome.answer is not None and kind is not Kind.FAILED
     if kind is not Kind.PROCEED and not has_own_answer and kind.label not in point.verdicts:
         allowed = ", ".join(sorted({"proceed", *point.verdicts}))

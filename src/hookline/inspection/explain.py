@@ -52,15 +52,23 @@ _CALL_POINTS = (
 
 
 def explain(
-    definition: Definition, tool: str | None, args: Mapping[str, Any], *, width: int = WIDTH
+    definition: Definition,
+    tool: str | None,
+    args: Mapping[str, Any],
+    *,
+    width: int = WIDTH,
+    model: str = "",
 ) -> str:
-    """What runs at each point and why; for a tool call, what would run and what would not."""
+    """What runs at each point and why; for a tool call, what would run and what would not.
+
+    `model` is shown in place of the driver, where the agent was made without the one that it will have.
+    """
     page = Page(width)
     found = None if tool is None else definition.toolbox.get(tool)
     if found is not None:
-        lines = _call(definition, found, ToolCall("", found.name, dict(args)), page)
+        lines = _call(definition, found, ToolCall("", found.name, dict(args)), page, model)
     elif tool is None:
-        lines = _agent(definition, page)
+        lines = _agent(definition, page, model)
     else:
         lines = _unknown(definition.toolbox, tool, page)
     return "\n".join(lines).rstrip()
@@ -69,11 +77,11 @@ def explain(
 # --- the whole agent ----------------------------------------------------------------------------
 
 
-def _agent(definition: Definition, page: Page) -> Iterator[str]:
+def _agent(definition: Definition, page: Page, model: str) -> Iterator[str]:
     yield f"agent {definition.agent_id}"
     yield ""
     yield from page.facts(
-        ("driver", [_driver(definition)]),
+        ("model", [model]) if model else ("driver", [_driver(definition)]),
         ("tools", list(_tools(definition.toolbox))),
         (
             "run by model",
@@ -258,13 +266,18 @@ def _unknown(toolbox: Toolbox, name: str, page: Page) -> Iterator[str]:
     yield from page.wrap_row("The tools are  ", ", ".join(tool.name for tool in toolbox))
 
 
-def _call(definition: Definition, tool: AnyTool, made: ToolCall, page: Page) -> Iterator[str]:
+def _call(
+    definition: Definition, tool: AnyTool, made: ToolCall, page: Page, model: str
+) -> Iterator[str]:
     call, arguments = _validate(tool, made)
     refused = call is made
     yield from page.wrap_row("", f"a call to {tool.name}, by agent {definition.agent_id}")
     yield ""
     yield from page.facts(
-        ("effect", [_EFFECTS[tool.effect]]), ("runs", [_runs(tool)]), ("arguments", [arguments])
+        ("effect", [_EFFECTS[tool.effect]]),
+        ("runs", [_runs(tool)]),
+        ("arguments", [arguments]),
+        ("model", [model] if model else []),
     )
     yield ""
     if refused:

@@ -131,6 +131,8 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     """Of a hook in Python that crashed: file, line and code of each frame."""
     is_made: bool = False
     """At around_step: the step had been made by then."""
+    message: str = ""
+    """Words for the user beside the reason."""
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):

@@ -58,6 +58,47 @@ def test_a_command_of_the_user_needs_no_trust(place: Any) -> None:
         assert "Blocked" not in read(place, "other.md").stderr, match
 
 
+def test_an_answer_that_cannot_be_read_blocks_unless_its_file_is_opened(place: Any) -> None:
+    """By the user for any file, and by a project for its own. The failure is shown either way."""
+    place.write("secret.txt", "x")
+    guard = place.write("guard.sh", "#!/bin/sh\necho '{\"decision\": block}'\n")
+    guard.chmod(0o755)
+    hook = {"hooks": [{"type": "command", "command": "./guard.sh"}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [hook]}}))
+    place.run("trust")
+    done = read(place)
+    assert "Blocked: the hook failed: its output begins with '{'" in done.stderr
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('[hook_failures]\n".claude/*" = "open"\n')
+    done = read(place)
+    assert ": failed read(secret.txt): its output begins with '{'" in done.stderr
+    assert "Blocked" not in done.stderr
+    own.unlink()
+    place.write("hookline.toml", '[hook_failures]\n"~/.claude/settings.json" = "open"\n')
+    place.run("trust")
+    done = read(place)
+    assert done.returncode == Exit.CONFIG
+    assert "hookline.toml:2: a project cannot open the hooks of '~/.claude" in done.stderr
+
+
+def test_words_to_the_user_stand_beside_a_decision(place: Any) -> None:
+    """On a line of their own, and in the test of hooks."""
+    said = {"decision": "block", "reason": "for the model", "message": "for you"}
+    place.write("secret.txt", "x")
+    place.write("guard.sh", f"echo '{json.dumps(said)}'\n")
+    place.write("hookline.toml", _CONFIG)
+    place.run("trust")
+    lines = [line.strip() for line in read(place).stderr.splitlines()]
+    where = next(at for at, line in enumerate(lines) if "block read(secret.txt): for the" in line)
+    assert (
+        lines[where + 1]
+        == f"hook {lines[where].split()[1]} guard at before_tool_use: says: for you"
+    )
+    tested = place.run("hooks", "test", "read", "secret.txt", *_BARE)
+    assert "(tells you: for you): for the model" in tested.stdout
+
+
 def test_options_that_a_command_has_not_are_errors(place: Any) -> None:
     """With where they are written."""
     own = place.home / ".config/hookline/config.toml"

@@ -60,30 +60,10 @@ def test_plain_text_is_nothing_elsewhere(event: str) -> None:
     assert said(event, ProgramResult(0, "checked 3 files")).is_silent
 
 
-@pytest.mark.parametrize(
-    "text", ['[{"decision":"block"}]', '"block"', 'Welcome!\n{"decision":"block"}', "{broken"]
-)
+@pytest.mark.parametrize("text", ['"block"', "[guard] ok", 'Welcome!\n{"level":"info"}', "ok {"])
 def test_only_an_object_that_begins_the_output_is_json(text: str) -> None:
-    """A list, a string, or anything after a banner is plain text."""
-    assert said("PreToolUse", ProgramResult(0, text)).decision == ""
-
-
-@pytest.mark.parametrize("text", ['{"decision": block}', '{"a":1}\n{"decision":"block"}', "{{x}}"])
-def test_output_that_looks_like_an_object_and_is_invalid_is_a_failure(text: str) -> None:
-    """It is reported, and is never text for the model. Exit code 2 blocks all the same."""
-    assert (
-        said("SessionStart", ProgramResult(0, text)).status,
-        said("Stop", ProgramResult(1, text)).status,
-    ) == (
-        "failed",
-        "failed",
-    )
-    assert said("PreToolUse", ProgramResult(2, text, "no")).reason == "no"
-
-
-@pytest.mark.parametrize("text", ['{"level":"info"}\n{"level":"warn"}', "{curly} and more"])
-def test_a_log_of_objects_and_an_opening_brace_alone_are_text(text: str) -> None:
-    """None of the lines answers anything."""
+    """A string, and what follows a banner, is plain text."""
+    assert said("PreToolUse", ProgramResult(0, text)).is_silent
     assert said("SessionStart", ProgramResult(0, text)).contexts == (text,)
 
 
@@ -714,3 +694,11 @@ def test_the_words_of_others_are_blocks_of_text(tool: str, args: dict[str, str])
     blocks = answer if isinstance(answer, list) else answer["content"]
     assert blocks == [{"type": "text", "text": "hello"}]
     assert result_of(ToolCall("1", tool, args), answer) == "hello"
+
+
+def test_an_example_in_text_for_the_model_stays_text() -> None:
+    """Where text is context, and no call is decided about."""
+    text = 'Hooks answer like this:\n{"decision": "block"}'
+    for event in ("SessionStart", "UserPromptSubmit"):
+        assert said(event, ProgramResult(0, text)).contexts == (text,)
+    assert said("PreToolUse", ProgramResult(0, text)).status == "unreadable"

@@ -189,12 +189,13 @@ def test_a_denial_whose_only_words_are_for_the_user(stage: Any) -> None:
 
 
 def test_words_for_the_user_beside_a_reason_are_kept(stage: Any) -> None:
-    """The model has the reason, the state has the rest."""
+    """The model has the reason, the journal has the rest."""
     answer = '{"decision": "block", "reason": "for the model", "systemMessage": "for you"}'
     result = stage.run(stage.claude("PreToolUse", f"echo '{answer}'"))
     assert result.state.messages[2].text == "Blocked: for the model"
-    notes = result.state.metadata["hookline.command_hooks"]
-    assert [note["reason"] for note in notes["also"]] == ["for you"]
+    assert [r.message for r in result.records if getattr(r, "verdict", "") == "block"] == [
+        "for you"
+    ]
 
 
 def test_nobody_is_notified_of_a_question_that_a_hook_has_answered(stage: Any) -> None:

@@ -396,3 +396,57 @@ def test_a_script_that_looks_for_failures_gets_them(stage: Any, is_own: bool) ->
     events = [handler.event for handler in stage.discover().handlers]
     assert events == ["postToolUse", "postToolUseFailure"]
     assert (stage.root / "seen").exists() is not is_own
+
+
+CLIENT = """#!/bin/bash
+# In the manner of bundles for several agents: which one it is decides how to answer, and an unknown one gets no answer.
+event=$(cat)
+if [[ -n "${CURSOR_VERSION:-}" ]]; then client=cursor
+elif [[ -n "${CLAUDE_PROJECT_DIR:-}" ]] || [[ "$event" == *'"permission_mode"'* ]]; then client=claude-code
+elif [[ "$event" == *'"hook_event_name"'* ]]; then client=github-copilot
+fi
+[[ "$client" == github-copilot ]] || exit 0
+echo '{"continue": false, "stopReason": "the environment file is missing"}'
+"""
+
+
+def test_scripts_do_not_take_us_for_claude_code(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even if it has started us. VS Code documents neither the field nor the variable."""
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/elsewhere")
+    stage.script("bin/run.sh", CLIENT)
+    hook = {"command": "bin/run.sh validate", "timeout": 15}
+    stage.file(".github/hooks/hooks.json", {"version": 1, "hooks": {"PreToolUse": [hook]}})
+    result = stage.run(stage.discover())
+    assert "the environment file is missing" in result.explain()
+    assert tool_texts(result) != ["ran ls"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_set"),
+    [
+        ('cat "$CLAUDE_PROJECT_DIR/a"', True),
+        ('cd "${CLAUDE_PROJECT_DIR}" && true', True),
+        ("python3 -c 'import os; os.environ[\"CLAUDE_PROJECT_DIR\"]'", True),
+        ('cd "${CLAUDE_PROJECT_DIR:-.}"', False),
+        ('[ -n "$CLAUDE_PROJECT_DIR" ] && echo claude', False),
+        ("[ -z $CLAUDE_PROJECT_DIR ] || echo claude", False),
+        ("true", False),
+    ],
+)
+@pytest.mark.parametrize("is_script", [True, False])
+def test_the_projects_directory_is_set_for_scripts_that_need_it(
+    stage: Any, line: str, is_set: bool, is_script: bool
+) -> None:
+    """A question whether it is set, and a default, need nothing."""
+    seen = f"env > seen; {line}"
+    stage.script("look.sh", f"#!/bin/sh\n{seen}\nexit 0\n")
+    stage.file(
+        ".github/hooks/a.json",
+        {"hooks": {"PreToolUse": entries("./look.sh" if is_script else f"{seen}; exit 0")}},
+    )
+    stage.run(stage.discover())
+    variables = (stage.root / "seen").read_text().splitlines()
+    assert (f"CLAUDE_PROJECT_DIR={stage.root}" in variables) is is_set
+    assert f"COPILOT_PROJECT_DIR={stage.root}" in variables

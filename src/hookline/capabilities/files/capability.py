@@ -33,6 +33,7 @@ from hookline.capabilities.options import check_choice, check_names, check_posit
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
 from hookline.containment.protected import INSTRUCTIONS_BELOW
+from hookline.containment.session_files import is_readable
 from hookline.errors import (
     BuildError,
     FileJailError,
@@ -163,6 +164,9 @@ class Files:
         """
         if limit < 1:
             raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")
+        if is_readable(context.state.session_id, path):  # what was too long to show
+            with open(path, "rb") as kept:
+                return ToolResult(show(kept, path, offset or 1, limit).text)
         true = self._true(context, path)
         with self._open(true) as file:
             shown = show(file, path, offset or 1, limit)

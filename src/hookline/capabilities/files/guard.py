@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from hookline.containment import FileJail
 from hookline.containment.jail import first_of
 from hookline.containment.links import real_path
+from hookline.containment.session_files import is_readable
 from hookline.errors import FileJailError, FileKindError, NoSuchFileError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
@@ -46,6 +47,8 @@ class Guard:
         """Block a call that leads out, or that would change what must not be changed; ask about what agents obey, and
         about environment files."""
         call = ctx.tool_call
+        if call.name == "read" and is_readable(ctx.state.session_id, call.args.get("path")):
+            return None
         objection, question = self._objection(call, ""), self._question(call, "")
         for above in self._guards_above(ctx):
             objection = objection or above._objection_from(self, call)

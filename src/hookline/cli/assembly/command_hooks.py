@@ -12,6 +12,7 @@ from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.matchers import is_expression, match_of
 from hookline.command_hooks import CommandHooks, Level, TrustStore, read_hook
 from hookline.command_hooks.dialects.config_files import load_file
+from hookline.command_hooks.handler import FailMode
 from hookline.config import HookSettings, Settings, user_folder
 from hookline.errors import ConfigError, UsageError
 
@@ -41,11 +42,27 @@ def command_hooks(settings: Settings, folder: Path) -> CommandHooks | None:
         settings=files,
         agents=pages.get("agents", ()),
         skills=pages.get("skills", ()),
+        failures={} if settings.is_bare else _failures(settings, is_theirs=False),
+        project_failures={} if settings.is_bare else _failures(settings, is_theirs=True),
     )
     if not (found.handlers or found.warnings or pages):
         return None
     found.pin_scripts()
     found.runner.mode = settings.configuration.approvals.mode
+    return found
+
+
+def _failures(settings: Settings, *, is_theirs: bool) -> dict[str, FailMode]:
+    """What the user's files, or the project's, say about hooks that fail."""
+    found: dict[str, FailMode] = {}
+    for name, mode in settings.configuration.hook_failures.items():
+        where = settings.where("hook_failures", name)
+        if where.startswith(str(settings.project)) is not is_theirs:
+            continue
+        if is_theirs and mode == "open" and name.startswith(("~", "/")):
+            remedy = "Put it into your own configuration file."
+            raise _options_error(where, f"a project cannot open the hooks of '{name}'.", remedy)
+        found[name] = mode
     return found
 
 

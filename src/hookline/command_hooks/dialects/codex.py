@@ -39,10 +39,10 @@ from hookline.command_hooks.handler import (
     Warn,
     denied,
     failed,
-    json_object,
     object_of,
     own_directory,
     text_of,
+    texts_of,
 )
 from hookline.command_hooks.tools import (
     NameTest,
@@ -293,7 +293,7 @@ class Codex(Claude):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Stricter than Claude: what is not exactly right is a failure."""
-        text, event = result.stdout.strip(), handler.event
+        found, event = result.answer, handler.event
         if event == "notify":
             return (
                 ProgramAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
@@ -301,18 +301,13 @@ class Codex(Claude):
         if result.code == 2:
             if event not in _BLOCKING:
                 return failed(event_facts.failure_words(result))
-            if result.stderr.strip():
-                return denied(result.stderr.strip())
-            return failed("it ended with exit code 2 and said nothing on stderr")
+            # In Codex it is a failure without words on stderr, and the call passes: no denial is lost here.
+            return denied(result.stderr.strip() or "no reason was given")
         if result.code != 0:
             return failed(event_facts.failure_words(result))
-        if text[:1] not in ("{", "["):
-            return (
-                ProgramAnswer(contexts=(text,)) if text and event in _CONTEXT else ProgramAnswer()
-            )
-        found = json_object(text)
         if found is None:
-            return failed("its output begins like JSON, and is not valid")
+            words = texts_of(result.stdout.strip()) if event in _CONTEXT else ()
+            return ProgramAnswer(contexts=words)
         problem = wrong_field(found) or _unsupported(event, found)
         if problem:
             return failed(f"its output does not fit: {problem}")

@@ -79,8 +79,7 @@ TOOLS: dict[str, ToolForm] = {
 
 _READING_TOOLS = ("read", "list", "glob", "search")
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
-_BROKEN = "its output begins like JSON, and is not valid"
-BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
+_BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
 _OF_THE_SYSTEM = frozenset({ErrorClass.HOOK, ErrorClass.UNKNOWN})
@@ -261,34 +260,46 @@ class Copilot(EventDialect):
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
 
+    def frame(self, handler: Handler, result: ProgramResult) -> str:  # noqa: ARG002 - the same for all
+        """The output without lines that report progress; if a line begins with `{`, from that one on."""
+        kept = [
+            line
+            for line in result.stdout.splitlines()
+            if "progress" not in line or (json_object(line) or {}).get("type") != "progress"
+        ]
+        text = "\n".join(kept).strip()
+        begins = _BEGINS.search(text)
+        return text if begins is None else text[begins.start() :]
+
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
-        event = handler.event
-        text = without_progress(result.stdout)
-        found = answer_in(text)
+        event, found = handler.event, result.answer
         said = ProgramAnswer() if found is None else _fields(event, found)
-        printed = text if found is None else ""
         if event in _DENYING:
-            return read_denying(said, printed, result)
+            return read_denying(said, result)
         if result.code == 0:
-            return failed(_BROKEN) if BEGINS.search(printed) else said
+            return said
         if result.code == 2 and event == "postToolUseFailure":  # how to continue
-            words = "\n".join((*said.contexts, printed))
+            words = "\n".join((*said.contexts, _printed(result)))
             return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
-            return ProgramAnswer(
-                messages=(result.stderr.strip() or event_facts.failure_words(result),)
-            )
+            words = result.stderr.strip() or event_facts.failure_words(result)
+            return ProgramAnswer(messages=(*said.messages, words))
         return failed(event_facts.failure_words(result))
 
 
-def read_denying(said: ProgramAnswer, printed: str, result: ProgramResult) -> ProgramAnswer:
-    """The answer of a hook before a tool. One that fails denies; `printed` is its output if that is no answer."""
+def read_denying(said: ProgramAnswer, result: ProgramResult) -> ProgramAnswer:
+    """The answer of a hook before a tool. One that fails denies."""
     if result.code != 0:
-        reason = said.reason or result.stderr.strip() or printed
-        return denied(reason or event_facts.failure_words(result), contexts=said.contexts)
-    problem = said.problem or (_BROKEN if BEGINS.search(printed) else "")
-    return denied(f"the hook failed: {problem}") if problem else said
+        reason = said.reason or result.stderr.strip() or _printed(result)
+        reason = reason or event_facts.failure_words(result)
+        return denied(reason, contexts=said.contexts, messages=said.messages)
+    return denied(f"the hook failed: {said.problem}") if said.problem else said
+
+
+def _printed(result: ProgramResult) -> str:
+    """The output, if it is no answer."""
+    return "" if result.answer is not None else result.stdout
 
 
 def failure(ctx: FailureHookContext) -> dict[str, Any]:
@@ -305,28 +316,6 @@ def session_end_reason(ctx: AgentContext) -> str:
     """Why a session is over."""
     is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
     return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
-
-
-def without_progress(text: str) -> str:
-    """The output without lines that report progress."""
-    kept = [
-        line
-        for line in text.splitlines()
-        if "progress" not in line or (json_object(line) or {}).get("type") != "progress"
-    ]
-    return "\n".join(kept).strip()
-
-
-def answer_in(text: str) -> dict[str, Any] | None:
-    """The object in a text that may have words before it."""
-    found = json_object(text)
-    lines = text.splitlines()
-    for index, line in enumerate(lines):
-        if found is not None:
-            break
-        if line.lstrip().startswith("{"):
-            found = json_object("\n".join(lines[index:])) or json_object(line)
-    return found
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
@@ -346,6 +335,7 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
         updated_output=_new_output(event, found),
         contexts=texts_of(context),
+        messages=texts_of(found.get("systemMessage")),
         prompt=text_of(found.get("modifiedTransformedPrompt"))
         if event == "userPromptTransformed"
         else "",
@@ -410,6 +400,7 @@ _SNAKE = frozenset({"tool_name", "tool_input"})
 _CLAUDES, _COPILOTS = "Claude's names", "Copilot's names"
 _AS_TEXT, _AS_OBJECT = "toolArgs as text", "toolArgs as an object"
 _FAILURES = "results that are failures"
+_PROJECT = "CLAUDE_PROJECT_DIR as a path"
 _NAMES = {name for names in VSCODE_NAMES.values() for name in names}
 _WORD = re.compile("|".join(sorted({*_CAMEL, *_SNAKE, KEY, *_NAMES}, key=len, reverse=True)))
 _MARKED = {
@@ -422,6 +413,10 @@ _MARKED = {
         r"toolArgs\??\.\w|toolArgs['\"]\](?:\[|\.get)|toolArgs['\"]\)?,?\s*(?:or\s*)?\{\}|toolArgs\s*(?:\|\||\?\?|//)\s*\{\}"
     ),
     _FAILURES: re.compile(r"[\"']failure[\"']"),
+    _PROJECT: re.compile(
+        r"""(?<!-[nz] )(?<!-[nz] ["'])\$(?:CLAUDE_PROJECT_DIR\b|\{CLAUDE_PROJECT_DIR\})"""
+        r"""|environ\[["']CLAUDE_PROJECT_DIR|process\.env\.CLAUDE_PROJECT_DIR\s*[,}+]"""
+    ),
 }
 """Names that are also plain words count between quotes or in a list. For arguments it counts what is done with them.
 
@@ -501,6 +496,12 @@ def is_for_copilot(handler: Handler) -> bool:
 def takes_object(handler: Handler) -> bool:
     """Whether a hook reads `toolArgs` as an object. In Copilot they were text at first."""
     return _AS_OBJECT in handler.known_fields and _AS_TEXT not in handler.known_fields
+
+
+def needs_project(handler: Handler) -> bool:
+    """Whether a hook uses CLAUDE_PROJECT_DIR as a path, without a default. A question whether it is set is no use."""
+    is_in_command = _MARKED[_PROJECT].search("\n".join((handler.command, *(handler.argv or ()))))
+    return _PROJECT in handler.known_fields or is_in_command is not None
 
 
 def looks_for_failures(handler: Handler) -> bool:

@@ -37,7 +37,6 @@ from hookline.command_hooks.handler import (
     failed,
     first_text,
     is_labelled,
-    json_object,
     object_of,
     text_of,
 )
@@ -453,11 +452,11 @@ class Cursor(EventDialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
-        event, found = handler.event, json_object(result.stdout)
+        event, found = handler.event, result.answer
         if result.code == 2:
             said = _fields(event, found or {})
             reason = said.reason or result.stderr.strip() or "no reason was given"
-            return denied(reason, contexts=said.contexts)
+            return denied(reason, contexts=said.contexts, messages=said.messages)
         if result.code != 0:
             said = _fields(event, found or {})
             refuses = said.decision in ("deny", "ask") or said.stops

@@ -38,7 +38,6 @@ from hookline.command_hooks.handler import (
     denied,
     first_text,
     is_labelled,
-    json_object,
     list_of,
     object_of,
     text_of,
@@ -353,12 +352,22 @@ class Gemini(EventDialect):
 
     # --- answers ------------------------------------------------------------------------------------
 
+    def frame(self, handler: Handler, result: ProgramResult) -> str:  # noqa: ARG002 - the same for all
+        """The output, or what is on stderr if there is none; of JSON that was encoded twice, what is inside."""
+        text = result.stdout.strip() or result.stderr.strip()
+        if not text.startswith('"'):
+            return text
+        try:
+            inner = json.loads(text)
+        except ValueError:
+            return text
+        return str(inner) if str(inner).lstrip().startswith(("{", "[")) else text
+
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """JSON decides, whatever the exit code; text is a refusal from exit code 2 on."""
-        text = result.stdout.strip() or result.stderr.strip()
-        found = _object(text)
-        if found is not None:
-            return _fields(handler.event, found)
+        text = result.stdout
+        if result.answer is not None:
+            return _fields(handler.event, result.answer)
         if result.code == 0:
             return ProgramAnswer(messages=(text,) if text else ())
         if result.code == 1:
@@ -399,18 +408,6 @@ class Gemini(EventDialect):
 
     def new_response(self, answer: ProgramAnswer) -> str | None:
         return response_text((answer.extra or {}).get("llm_response"))
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    """The object that a text is, also if it was encoded twice."""
-    found = json_object(text)
-    if found is None and text.startswith('"'):
-        try:
-            inner = json.loads(text)
-        except ValueError:
-            return None
-        return json_object(inner) if isinstance(inner, str) else None
-    return found
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:

@@ -178,21 +178,17 @@ class Hookline(Dialect):
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
         if result.code == 2:
-            found = json_object(result.stdout) or {}
+            found = result.answer or {}
             reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
             return denied(reason or "no reason was given")
         if result.code != 0:
             return failed(event_facts.failure_words(result))
-        found_or_none = json_object(result.stdout)
-        if found_or_none is None:
-            if result.stdout.lstrip()[:1] == "{":
-                return failed("its output begins like JSON, and is not valid")
-            if any(
-                _SAYING & (json_object(line) or {}).keys() for line in result.stdout.splitlines()
-            ):
-                return failed("its JSON stands among other text: only an object alone is read")
-            return ProgramAnswer()
-        return _fields(found_or_none)
+        if result.answer is not None:
+            return _fields(result.answer)
+        lines = (json_object(line) or {} for line in result.stdout.splitlines())
+        if any(_SAYING & line.keys() for line in lines):
+            return failed("its JSON stands among other text: only an object alone is read")
+        return ProgramAnswer()
 
 
 def _fields(found: dict[str, Any]) -> ProgramAnswer:
@@ -293,6 +289,7 @@ def read_hook(
         event=_event(table.on, dialect, where),
         kind="http" if "url" in given else "command",
         on_failure=table.on_failure or ("closed" if dialect.fails_closed else "open"),
+        on_unreadable=table.on_failure or "closed",
         label=table.name,
         definition=dict(given),
         **{name: getattr(table, name) for name in _SAME_IN_HANDLER},

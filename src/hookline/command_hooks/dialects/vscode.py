@@ -20,18 +20,17 @@ from hookline.command_hooks.dialects.copilot import (
     KEY,
     VSCODE_NAMES,
     Copilot,
-    answer_in,
     failure,
     is_for_copilot,
     is_for_vscode,
     needs_permission,
+    needs_project,
     new_response,
     read_denying,
     reads_camel_case,
     result_text,
     session_end_reason,
     takes_object,
-    without_progress,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
@@ -105,6 +104,7 @@ _TOOLS = {
     )
     for name, form in CLAUDE_TOOLS.items()
 }
+_PROJECT = "CLAUDE_PROJECT_DIR"
 _DENYING = frozenset({"PreToolUse", "PermissionRequest"})
 _THEIRS = {
     "permissionDecision": "permissionDecision",
@@ -159,7 +159,8 @@ class VsCode(Claude):
     has_files = False  # Copilot reads them
     home_folder = ""
     expands_env = True
-    identity_variables = frozenset()
+    # Scripts take whoever sets it for Claude Code, and VS Code does not: only those that need it get it.
+    identity_variables = frozenset({_PROJECT})
     is_claude_code = False
     runs_in_order = True
     denying = _DENYING
@@ -199,6 +200,7 @@ class VsCode(Claude):
         sent = super().payload(handler, ctx, facts)
         named = {"sessionId": sent["session_id"], "hookEventName": handler.event}
         sent |= {**named, "timestamp": timestamp()}
+        del sent["permission_mode"]  # by this field scripts recognise Claude Code
         if "tool_name" not in sent:
             return sent
         tool = expect_context(ctx, ToolHookContext)
@@ -226,20 +228,23 @@ class VsCode(Claude):
         return shown_there
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        return self._copilot.variables(handler, facts)
+        found = self._copilot.variables(handler, facts)
+        if not needs_project(handler):
+            del found[_PROJECT]
+        return found
+
+    def frame(self, handler: Handler, result: ProgramResult) -> str:
+        return self._copilot.frame(handler, result)
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""
-        text = without_progress(result.stdout)
-        found = answer_in(text)
-        if found is not None:
-            text = json.dumps(_as_claude(handler.event, found))
-        answer = super().read_answer(handler, ProgramResult(result.code, text, result.stderr))
+        found = None if result.answer is None else _as_claude(handler.event, result.answer)
+        answer = super().read_answer(handler, msgspec.structs.replace(result, answer=found))
         if handler.event == "SubagentStop" and found is not None:
             return msgspec.structs.replace(answer, updated_output=new_response(found))
         if handler.event not in _DENYING or result.code == 2:
             return answer
-        return read_denying(answer, text if found is None else "", result)
+        return read_denying(answer, result)
 
 
 def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:

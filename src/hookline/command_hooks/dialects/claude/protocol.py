@@ -26,7 +26,6 @@ from hookline.command_hooks.handler import (
     denied,
     failed,
     json_line,
-    json_object,
     object_of,
     text_of,
     texts_of,
@@ -62,7 +61,6 @@ _SPECIFIC: dict[str, tuple[type, ...]] = {
     "permissionDecision": _TEXT, "permissionDecisionReason": _TEXT, "updatedInput": (dict,),
     "additionalContext": _TEXT, "sessionTitle": _TEXT,
 }  # fmt: skip
-_ANSWERS = frozenset({*_FIELDS, "async", "asyncTimeout"})
 _EVENT_VARIABLES = {
     "CLAUDE_HOOK_EVENT_NAME": "hook_event_name",
     "CLAUDE_HOOK_EVENT": "hook_event_name",
@@ -468,7 +466,7 @@ class Claude(EventDialect):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 2 blocks, JSON decides, and any other exit code but 0 is a failure."""
-        event, found = handler.event, json_object(result.stdout)
+        event, found = handler.event, result.answer
         problem = "" if found is None else wrong_field(found)
         if problem and result.code != 2:
             return failed(f"its output does not fit: {problem}")
@@ -476,8 +474,6 @@ class Claude(EventDialect):
             return self._blocked(event, result, {} if found is None or problem else found)
         if found is not None:
             return self.fields(event, found)
-        if _is_broken_object(result.stdout):
-            return failed("its output begins and ends like a JSON object, and is none")
         if result.code != 0:
             return failed(event_facts.failure_words(result))
         if event in _TEXT_IS_CONTEXT and result.stdout.strip():
@@ -589,13 +585,3 @@ def wrong_field(found: dict[str, Any]) -> str:
     if decision not in (None, "allow", "deny", "ask", "defer"):
         return f"'permissionDecision' is {decision!r}"
     return "" if word in (None, *_DECISIONS) else f"'decision' is {word!r}"
-
-
-def _is_broken_object(text: str) -> bool:
-    """Whether a text was meant to be an object and is none. Lines that are objects without an answer are a log."""
-    stripped = text.strip().removeprefix("\ufeff")
-    is_object = stripped.startswith("{") and stripped.endswith("}")
-    if not is_object or json_object(stripped) is not None:
-        return False
-    lines = [json_object(line) for line in stripped.splitlines() if line.strip()]
-    return None in lines or any(_ANSWERS & line.keys() for line in lines if line is not None)

@@ -115,6 +115,10 @@ def _pages(search: HookSearch) -> Iterator[ClaudeSettings]:
 def _settings_file(path: Path, level: Level, search: HookSearch) -> ClaudeSettings:
     file = hook_file(search.source("claude", level, path), search.warn)
     handlers = file.nested(file.content.get("hooks", {}), make_hook)
+    said = [name for name, value in object_of(file.content.get("permissions")).items() if value]
+    if said:
+        remedy = "write rules into [approvals] of hookline.toml"
+        file.warn(f"its 'permissions' ({', '.join(said)}) are not read; {remedy}")
     return ClaudeSettings(level, tuple(handlers), file.content)
 
 
