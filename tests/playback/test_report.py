@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import ToolCall
+from hookline.pages.page import duration, visible
 from hookline.playback import (
     BacktestReport,
     Change,
@@ -20,7 +21,7 @@ from hookline.playback import (
     Unjudged,
 )
 from hookline.playback.replays import Difference
-from hookline.playback.report import WIDTH, HookCounts, duration, latency, visible
+from hookline.playback.report import WIDTH, HookCounts, latency
 from hookline.state import Usage
 
 NASTY = "<script>alert('x')</script> & \"quotes\""
