@@ -422,6 +422,17 @@ def _init_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
 
 
+def _demo_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run a real agent in a sample folder, and show each command. The agent has one tool, `read`, and one hook, "
+        "which blocks a call. Its model is a small one that is fetched once."
+    )
+    parser.set_defaults(run="demo:run")
+    parser.add_argument("folder", nargs="?", default="hookline-demo", metavar="DIR")
+    scripted = "with a scripted model: nothing is fetched"
+    parser.add_argument("--scripted", action="store_true", help=scripted)
+
+
 def _doctor_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
@@ -500,6 +511,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "trust": ("approve the configuration of a directory as it is now", _trust_flags),
     "config": ("show each setting and where it came from", _config_flags),
     "init": ("make a project with one hook, one test and one agent", _init_flags),
+    "demo": ("run a real agent in a sample folder", _demo_flags),
     "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
     "model": ("list, fetch or remove local models", _model_flags),
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
