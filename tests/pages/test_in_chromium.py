@@ -102,7 +102,9 @@ def test_a_page_fits_a_telephone_and_a_screen_in_light_and_dark(
         back = browser.evaluate("getComputedStyle(document.body).backgroundColor")
         ink = browser.evaluate("getComputedStyle(document.querySelector('.timeline text')).fill")
         looks.add((dark, back, ink))
-        places = "document.querySelectorAll('section > .step-card:first-of-type > .calls > .call')"
+        places = (
+            "document.querySelectorAll('section > div > .step-card:first-of-type > .calls > .call')"
+        )
         tops = browser.evaluate(f"[...{places}].map(each => each.getBoundingClientRect().top)")
         if len(tops) > 1:
             assert (tops[0] == tops[1]) == (width > 1000)

@@ -44,8 +44,8 @@ WORDS = {
         "it deletes a file",
         "nobody has answered yet",
     ),
-    "agreed": ("allow by resume after 60 min", "Deleted.", "deleted b.txt"),
-    "refused-by-person": ("deny by resume after 60 min", "denied", "Not deleted."),
+    "agreed": ("allow after 60 min", "Deleted.", "deleted b.txt"),
+    "refused-by-person": ("deny after 60 min", "denied", "a person", "Not deleted."),
     "failed": (
         "RateLimitError: too many requests",
         "still failing after 2 retries",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,9 +26,13 @@ from hookline.state import Attachment, ErrorInfo, Reasoning, ResultStatus, Usage
 Children = Callable[[str], Sequence[Record]]
 """Gives the records of a child run."""
 _DEEPEST = 8
+_UNNAMED = ("", "resume")
+"""Who answered, where that is not on record."""
 _SHOWN_LINES = 12
 """Lines of a text that are shown without a click."""
 _TITLE = 120
+_MANY = 100
+"""Steps above which those out of sight are not laid out until they are scrolled to."""
 _MARKS = {"completed": "ok", "paused": "ask", "running": "ask"}
 _VERDICTS = {
     "passed": "soft",
@@ -75,6 +80,7 @@ class RunPage:
             e("h1", title),
             *(e("p", note, class_="note bad") for note in notes),
         )
+        many = "many" if len(run.steps) > _MANY else None
         steps = join((self._step(step, "", 0) for step in run.steps.values()), "\n")
         return self._writer.page(
             f"{run.end}: {title}",
@@ -85,7 +91,7 @@ class RunPage:
             self._blocked(run),
             self._cost(run),
             self._outside("Before the first step", run.before),
-            self._section("Steps", steps) if steps else Markup(),
+            self._section("Steps", e("div", steps, class_=many)) if steps else Markup(),
             self._outside("After the last step", run.after),
             self._footer(run),
             style=f"{LOOK}{STYLE}",
@@ -124,7 +130,7 @@ class RunPage:
             parts += self._files(prompt.attachments)
         result = run.result
         if run.started is not None and run.started.continues is not None:
-            earlier = f"hookline show {run.started.continues.run_id}"
+            earlier = f"hookline show {shlex.quote(run.started.continues.run_id)}"
             parts.append(self._labelled("Continues a conversation", e("code", earlier)))
         if result is not None:
             by = f" (decided by {result.decided_by})" if result.decided_by else ""
@@ -136,7 +142,7 @@ class RunPage:
                 )
             for question in result.pending:
                 asked = f"{question.asked_by}: {question.reason}"
-                how = f"hookline resume {run.run_id}"
+                how = f"hookline resume {shlex.quote(run.run_id)}"
                 parts.append(
                     e(
                         "div",
@@ -181,7 +187,8 @@ class RunPage:
         for step, call in run.calls():
             result = call.result
             if result is not None and result.status is ResultStatus.DENIED:
-                by = ", ".join(answer.by for answer in call.answers) or result.decided_by
+                named = [answer.by for answer in call.answers if answer.by not in _UNNAMED]
+                by = ", ".join(named) or result.decided_by or "a person"
                 yield row(step, self._line_of(call), "denied", by, result.reason)
             for child in call.children:
                 inner = self._child_outline(child.child_run_id, depth + 1)
@@ -224,7 +231,7 @@ class RunPage:
             "footer",
             f"Run {run.run_id}{agent}, as recorded up to {_when(run.last_at)}. Secrets that were recognised are "
             f"redacted. Texts are cut after {LONGEST:,} characters; whole ones: ",
-            self._e("code", f"hookline show {run.run_id} --full"),
+            self._e("code", f"hookline show {shlex.quote(run.run_id)} --full"),
             class_="soft",
         )
 
@@ -325,7 +332,7 @@ class RunPage:
             answer = answers.get(approval.id)
             said = "nobody has answered yet"
             if answer is not None and answer.decision is not None:
-                by = f" by {answer.by}" if answer.by else ""
+                by = f" by {answer.by}" if answer.by not in _UNNAMED else ""
                 why = f": {answer.decision.reason}" if answer.decision.reason else ""
                 said = f"{answer.decision.answer.value}{by} after {_seconds(answer.at - asked.at)}{why}"
             e = self._e
@@ -341,7 +348,7 @@ class RunPage:
         title, run_id = f"Child run {started.name}", started.child_run_id
         child = self._child_outline(run_id, depth)
         if child is None:
-            return e("p", f"{title}: ", e("code", f"hookline show {run_id}"))
+            return e("p", f"{title}: ", e("code", f"hookline show {shlex.quote(run_id)}"))
         prefix = f"{prefix}{_anchor(started)}-"
         facts = f"{child.end}, {count(len(child.steps), 'step')}, {cost_text(child.usage)}"
         is_calm = child.end == "completed" and not any(call.is_bad for _, call in child.calls())
@@ -506,7 +513,9 @@ STYLE = """\
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; } h3 { font-size: 1.05rem; margin: 0 0 .5rem; }
 h4 { font-size: 1rem; margin: 0 0 .4rem; } small, .soft, .label { color: var(--quiet); font-weight: 400; }
 .soft, .label { font-size: .9rem; margin: .25rem 0; }
-section table { margin-top: 0; } section .scroll { max-height: 75vh; overflow: auto; } caption:empty { display: none; }
+section table { margin-top: 0; } td { min-width: 4rem; }
+section .scroll { max-height: 75vh; overflow: auto; }
+caption:empty { display: none; }
 code, pre { font: 13px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 pre { margin: .25rem 0; padding: .5rem .7rem; background: var(--page); border: 1px solid var(--line);
 border-radius: 6px; white-space: pre-wrap; max-height: 32rem; overflow: auto; }
@@ -521,9 +530,11 @@ white-space: nowrap; border-radius: 1rem; background: var(--card); border: 1px s
 .facts div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .5rem 1rem; }
 .facts dt { color: var(--quiet); font-size: .85rem; } .facts dd { margin: 0; font-weight: 600; }
 .facts small { display: block; }
-.timeline-box { overflow: auto; max-height: 75vh; } .timeline { display: block; max-width: none; }
+.timeline-box { overflow: auto; max-height: 75vh; margin-bottom: .75rem; }
+.timeline { display: block; max-width: none; }
 .step-card { border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem; margin: 0 0 1rem;
-background: var(--card); content-visibility: auto; contain-intrinsic-size: auto 12rem; }
+background: var(--card); }
+.many .step-card { content-visibility: auto; contain-intrinsic-size: auto 12rem; }
 .calls { display: grid; gap: .75rem; margin: .6rem 0;
 grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); }
 .call { background: var(--page); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .8rem; min-width: 0;
@@ -539,5 +550,5 @@ summary { cursor: pointer; } .child { border-left: 3px solid var(--line); paddin
 .callout { border: 1px solid var(--ask); background: var(--ask-back); border-radius: 8px; padding: .7rem 1rem;
 margin: .75rem 0; color: var(--ink); } .note { font-weight: 600; }
 footer { margin: 3rem 0 1rem; border-top: 1px solid var(--line); padding-top: .75rem; }
-@media print { .timeline-box, pre { max-height: none; } .step-card { content-visibility: visible; } }
+@media print { .timeline-box, pre { max-height: none; } .many .step-card { content-visibility: visible; } }
 """

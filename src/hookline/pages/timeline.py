@@ -251,6 +251,8 @@ class Band:
         """Where a row is free again after words about a hook."""
         self._asked_at: float | None = None
         self._drawn: set[str] = set()
+        self._edge = 0.0
+        """Where the last bar has some room behind it."""
 
     def fill(self, step: StepOutline | None, before: Sequence[HookRan]) -> None:
         """Go through what happened once, from left to right."""
@@ -269,7 +271,7 @@ class Band:
                 self._bars(event, step)
         self._hooks(waiting)
         title = self.left + 18 + _LETTER * len(self.title)
-        self.x = max(self.x, title, *self._free.values(), self.left + 30) + _GAP
+        self.x = max(self.x, title, self._edge, *self._free.values()) + _GAP
 
     def _is_drawn(self, event: Record) -> bool:
         """The calls of a step are drawn together, at the first of them."""
@@ -352,6 +354,7 @@ class Band:
         self, style: str, x: float, y: float, width: float, words: str, seconds: float
     ) -> None:
         e = self.timeline.writer.element
+        self._edge = max(self._edge, x + width + _GAP)
         self.parts.append(e("rect", class_=style, x=x, y=y - 13.0, width=width, height=26, rx=6))
         looks = "code" if y >= self.timeline.middle(TOOLS) and style != "wait" else ""
         self.parts.append(self.timeline.words(x + 9, y + 5.0, words, looks))
