@@ -133,6 +133,15 @@ def test_a_report_is_a_table_that_fits_a_screen() -> None:
     assert str(BacktestReport(runs=1)) == "1 run, 0 calls, 0 decisions: no verdict would change"
 
 
+@pytest.mark.parametrize("width", [60, 80, 99, 100, 200])
+def test_a_report_fits_the_width_it_is_given(width: int) -> None:
+    """Where there is little room, a change is a sentence, and a hook has no times."""
+    text = full().to_text(width)
+    assert max(map(len, text.splitlines())) <= width
+    assert ("1.50 s" in text) == (width >= 100)
+    assert ("proceed -> block by 'no-force'" in " ".join(text.split())) == (width < 100)
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.0, "0 us"), (0.0009, "900 us"), (0.05, "50.0 ms"), (75.0, "75.00 s")]
 )

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from hookline.cli.exits import Exit
+from hookline.cli.terminal import print_row
 from hookline.providers.local.weights import (
     DEFAULT,
     KNOWN,
@@ -27,9 +28,8 @@ def list_models(_arguments: argparse.Namespace) -> int:
             state = str(weights.path) if is_intact(weights) else f"damaged: {weights.path}"
         default = " (default)" if weights is DEFAULT else ""
         megabytes = f"{weights.source.size / 1e6:.0f} MB"
-        print(
-            f"local:{weights.name}{default}  {weights.title}, {megabytes}, {weights.license}  {state}"
-        )
+        about = f"{weights.title}, {megabytes}, {weights.license}"
+        print_row(f"local:{weights.name}{default}  {about}  {state}", 4)
     print(
         f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf",
         file=sys.stderr,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 
 from hookline.cli.assembly.agent import open_agent, without_model
@@ -15,11 +16,12 @@ from hookline.cli.options import load_settings, report_untrusted, take_target
 from hookline.cli.page_files import check_target, redactor_of, write_page
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import is_terminal, printable, width
 from hookline.config import Layer, Settings
 from hookline.errors import UsageError
 from hookline.journal import SQLiteJournal, story_of
 from hookline.playback import backtest, replay
+from hookline.playback.report import WIDTH
 
 
 def replay_run(arguments: argparse.Namespace) -> int:
@@ -90,5 +92,6 @@ async def _backtest(
     if arguments.json:
         print_json(report.to_json())
     else:
-        print(printable(str(report), lines=True))
+        room = min(width(), WIDTH) if is_terminal(sys.stdout) else WIDTH
+        print(printable(report.to_text(room), lines=True))
     return Exit.FAILED if arguments.check and report.changes else Exit.DONE

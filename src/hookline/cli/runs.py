@@ -180,6 +180,7 @@ def _print_records(records: list[Record], *, hooks: bool, full: bool) -> None:
             child = shlex.quote(printable(record.child_run_id))
             print(f"  subagent {printable(record.name)}: hookline show {child}")
         elif isinstance(record, CallSettled) and full:
+            screen.show_settled(record)
             print(printable(record.result.text, lines=True))
         else:
             screen(record)

@@ -150,6 +150,9 @@ class Unfollowed(msgspec.Struct, frozen=True):
 
 
 FORMAT, VERSION = "hookline.backtest", 1
+WIDTH = 110
+_LEAST = 100
+"""The columns that tables with all of their columns need."""
 
 
 class BacktestReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,14 +213,17 @@ class BacktestReport(msgspec.Struct, frozen=True, kw_only=True):
         """One page that needs nothing else: for a build's artefacts, or a colleague. Secrets are taken out of it."""
         return page_of(self, redactor)
 
+    def to_text(self, width: int = WIDTH) -> str:
+        """The report as text of so many columns, at least 60."""
+        return visible("\n".join(report_lines(self, max(width, 60))))
+
     def __str__(self) -> str:
-        return visible("\n".join(report_lines(self)))
+        return self.to_text()
 
 
 # --- as text --------------------------------------------------------------------------------------
 
 
-WIDTH = 110
 _MOST = 40
 """How many changes are shown one by one."""
 _WIDEST = 34
@@ -227,13 +233,18 @@ _CHANGE = ("run", "step", "about", "was", "would be", "hook", "why")
 _HOOK = ("hook", "point", "status", "asked", "verdicts", "on record", "mean", "p95", "max")
 
 
-def report_lines(report: BacktestReport) -> Iterator[str]:
-    """The report, line by line."""
-    yield headline(report)
+def report_lines(report: BacktestReport, width: int = WIDTH) -> Iterator[str]:
+    """The report, line by line. Where there is little room, a change is a sentence, and a hook has no times."""
+    is_wide = width >= _LEAST
+    yield from textwrap.wrap(headline(report), width, subsequent_indent="  ")
     if report.changes:
         yield ""
-        rows = [_change(change) for change in report.changes[:_MOST]]
-        yield from _table(_CHANGE, rows)
+        shown = report.changes[:_MOST]
+        if is_wide:
+            yield from _table(_CHANGE, [_change(change) for change in shown], width)
+        else:
+            for change in shown:
+                yield from _wrap(str(change), width)
         left = len(report.changes) - _MOST
         if left > 0:
             yield f"  ... and {left} more: report.changes has them all"
@@ -242,12 +253,13 @@ def report_lines(report: BacktestReport) -> Iterator[str]:
     hooks = [hook for hook in report.hooks if hook.calls or hook.status != "kept"]
     if hooks:
         yield ""
-        yield from _table(_HOOK, [_hook(hook) for hook in hooks])
+        wanted = len(_HOOK) if is_wide else _HOOK.index("on record")
+        yield from _table(_HOOK[:wanted], [_hook(hook)[:wanted] for hook in hooks], width)
     notes = list(remarks(report))
     if notes:
         yield ""
         for note in notes:
-            yield from textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
+            yield from _wrap(note, width)
 
 
 def headline(report: BacktestReport) -> str:
@@ -320,11 +332,15 @@ def _times(took: Latency) -> tuple[str, str, str]:
     return duration(took.mean), duration(took.p95), duration(took.max)
 
 
-def _table(titles: Row, rows: Sequence[Row]) -> Iterator[str]:
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+
+
+def _table(titles: Row, rows: Sequence[Row], room: int) -> Iterator[str]:
     """Columns as wide as they need to be, and words that are wrapped where they are not wide enough."""
     columns = list(zip(titles, *rows, strict=True))
     widths = [min(_WIDEST, max(map(len, column))) for column in columns]
-    over = sum(widths) + 2 * len(widths) - WIDTH
+    over = sum(widths) + 2 * len(widths) - room
     while over > 0 and max(widths) > 12:
         widest = widths.index(max(widths))
         cut = min(over, widths[widest] - 12, 4)
