@@ -43,7 +43,7 @@ def test_the_picture_shows_what_hooks_and_people_did(runs: ShownRuns, run_id: st
 def test_the_picture_says_who_blocked_and_why(runs: ShownRuns) -> None:
     """The names of hooks and their reasons, what a person answered, and how the run ended."""
     blocked, _ = read(draw_run(runs.records("blocked")))
-    assert {"no-notes", "notes.txt stays", "delete notes.txt", "“Clean up.”"} <= set(blocked)
+    assert {"no-notes notes.txt stays", "delete notes.txt", "“Clean up.”"} <= set(blocked)
     assert "completed: the last answer calls no tool" in blocked
     assert "allow after 60 min" in read(draw_run(runs.records("agreed")))[0]
     assert "waits for an answer" in read(draw_run(runs.records("paused")))[0]

@@ -69,15 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
             model = _SCRIPT
         demo.ask(BOTH if model == _SCRIPT else REFUSED, model)
         demo.judge_hook()
-    except CommandFailed as failed:
-        return failed.code
+    except CommandError as error:
+        return error.code
     finally:
         os.chdir(before)
     demo.suggest(arguments.folder, model)
     return Exit.DONE
 
 
-class CommandFailed(Exception):
+class CommandError(Exception):
     """A command failed that the rest depends on. Its message was shown."""
 
     def __init__(self, code: int) -> None:
@@ -159,7 +159,9 @@ class Demo:
             (f"{program} --help", "the rest"),
         ):
             print(f"  {command}{f'  # {what}' if what else ''}")
-        print("\nWith a larger model and its key: docs/models.md.")
+        print(
+            "\nFor a larger model, set its key and name it: --model anthropic:NAME, openai:NAME and others."
+        )
 
     def _last_run(self) -> list[Record]:
         journal, run_id = find_run(load(Path.cwd()), "last")
@@ -170,7 +172,7 @@ class Demo:
         """Show and run a command that the rest depends on."""
         code = self._run(*arguments)
         if code != 0:
-            raise CommandFailed(code)
+            raise CommandError(code)
 
     def _run(self, *arguments: str) -> int:
         """Show and run a `hookline` command in the folder."""
@@ -180,7 +182,7 @@ class Demo:
         code = main(arguments)
         sys.stdout.flush()
         if code == Exit.INTERRUPTED:
-            raise CommandFailed(code)
+            raise CommandError(code)
         return code
 
 

@@ -21,7 +21,7 @@ from hookline.pages.outline import CallOutline, Outline, StepOutline, kind_of
 from hookline.pages.page import LONGEST, Markup, Row, Writer, count, duration, join
 from hookline.pages.timeline import LOOK, call_text, draw
 from hookline.redaction import Redactor
-from hookline.state import Attachment, ErrorInfo, Reasoning, ResultStatus, Usage
+from hookline.state import Attachment, ErrorInfo, PendingApproval, Reasoning, ResultStatus, Usage
 
 Children = Callable[[str], Sequence[Record]]
 """Gives the records of a child run."""
@@ -140,24 +140,23 @@ class RunPage:
                 parts.append(
                     self._labelled("Error", e("p", error_text(result.error), class_="bad"))
                 )
-            for question in result.pending:
-                asked = f"{question.asked_by}: {question.reason}"
-                how = f"hookline resume {shlex.quote(run.run_id)}"
-                parts.append(
-                    e(
-                        "div",
-                        e("strong", "Waits for an answer"),
-                        e("p", e("code", question.tool_call.name), f" {asked}"),
-                        self._args(question.tool_call.args),
-                        e("p", "Answer it: ", e("code", how)),
-                        class_="callout ask",
-                    )
-                )
+            parts += [self._waiting(run, question) for question in result.pending]
             if result.text:
                 parts.append(self._labelled("Answer", self._long(result.text, lines=60)))
         else:
             parts.append(e("p", "The record has no end: the run goes on, or its process died."))
         return e("div", *parts, class_="end")
+
+    def _waiting(self, run: Outline, question: PendingApproval) -> Markup:
+        e = self._e
+        return e(
+            "div",
+            e("strong", "Waits for an answer"),
+            e("p", e("code", question.tool_call.name), f" {question.asked_by}: {question.reason}"),
+            self._args(question.tool_call.args),
+            e("p", "Answer it: ", e("code", f"hookline resume {shlex.quote(run.run_id)}")),
+            class_="callout ask",
+        )
 
     def _blocked(self, run: Outline) -> Markup:
         """What was blocked, by whom, and why: in the run, and in its children."""

@@ -30,8 +30,9 @@ _LEFT, _TOP, _ROW = 158, 74, 38  # where time begins, where the rows begin, how 
 _DOT, _GAP = 15, 9  # how wide a hook and a pause are
 _SECOND, _LONGEST_BAR = 70, 280  # how wide a second is; in a slow run, how wide the longest time
 _WIDTH = 1220  # how wide a line of steps gets before the next one begins
-_LETTER, _CODE = 7.5, 7.9  # how wide a letter is, about
-_MOST_LETTERS, _MOST_REASON = 30, 54  # of a bar, and of what a hook says
+_LETTER, _CODE = 7.2, 7.9  # how wide a letter is, about
+_MOST_LETTERS, _MOST_REASON = 30, 44  # of a bar, and of what a hook says
+_LEAST_TIME = 0.001  # seconds that are worth saying
 _MOST_DOTS, _MOST_CALLS = 12, 12  # of one point in a row, and of calls below each other
 
 STYLE = """\
@@ -347,8 +348,8 @@ class Band:
         self.x += width
 
     def _width(self, words: str, seconds: float, letter: float) -> float:
-        took = 10 + (_LETTER + 0.5) * len(_time(seconds)) if seconds else 0
-        return max(self.timeline.second * seconds, math.ceil(18 + letter * len(words) + took))
+        took = 10 + (_LETTER + 0.8) * len(_time(seconds)) if seconds >= _LEAST_TIME else 0
+        return max(self.timeline.second * seconds, math.ceil(22 + letter * len(words) + took))
 
     def _bar(
         self, style: str, x: float, y: float, width: float, words: str, seconds: float
@@ -358,7 +359,7 @@ class Band:
         self.parts.append(e("rect", class_=style, x=x, y=y - 13.0, width=width, height=26, rx=6))
         looks = "code" if y >= self.timeline.middle(TOOLS) and style != "wait" else ""
         self.parts.append(self.timeline.words(x + 9, y + 5.0, words, looks))
-        if seconds:
+        if seconds >= _LEAST_TIME:
             self.parts.append(
                 self.timeline.words(
                     x + width - 9, y + 5.0, _time(seconds), "soft", text_anchor="end"
@@ -393,6 +394,7 @@ class Band:
             x = max(x, self._free.get(point, 0.0)) + 3
             self.parts.append(self.timeline.words(x, y + 5.0, words, "soft"))
             x += _LETTER * len(words) + 4
+        self._edge = max(self._edge, x)
         self.x = max(self.x, min(x, self.x + _DOT * len(ran)))
 
     def _explain(self, point: str, x: float, y: float, hook: HookRan, style: str) -> None:
@@ -400,13 +402,13 @@ class Band:
         t = self.timeline
         name = _short(t.writer.text(hook.hook), _MOST_LETTERS)
         why = _short(t.writer.text(hook.reason), _MOST_REASON)
-        end = x + (_LETTER + 1) * len(name) + 8
-        width = end + _LETTER * len(why) - x
-        self.parts += [
-            t.writer.element("rect", class_="step", x=x - 3, y=y - 10.0, width=width, height=20),
-            t.words(x, y + 5.0, name, f"{style} strong"),
-            t.words(end, y + 5.0, why, style),
-        ]
+        width = (_LETTER + 1) * len(name) + _LETTER * len(why) + 12
+        e = t.writer.element
+        patch = e("rect", class_="step", x=x - 3, y=y - 10.0, width=width, height=20)
+        words = e(
+            "text", e("tspan", name, class_="strong"), f" {why}", class_=style, x=x, y=y + 5.0
+        )
+        self.parts += [patch, words]
         self._free[point] = x + width + 8
 
     def markup(self) -> Markup:
