@@ -46,6 +46,17 @@ def test_show_writes_a_page_and_a_picture(recorded: Any) -> None:
     assert "“Read <b>it</b>.”" in ElementTree.parse(picture).getroot().itertext()
 
 
+def test_the_page_names_the_run_that_it_continues(recorded: Any) -> None:
+    """The conversation before it is in another run."""
+    model = recorded.script({"say": "Again."}, name="again.json")
+    flags = ("--without", "bash", "--model", model)
+    done = recorded.run("run", "-c", *flags, "Go on.")
+    assert done.returncode == 0, done.stderr
+    assert recorded.run("show", "last", "--html", "run.html").returncode == 0
+    text = (recorded.project / "run.html").read_text(encoding="utf-8")
+    assert "Continues a conversation" in text
+
+
 def test_a_file_that_exists_is_replaced_only_if_asked(recorded: Any) -> None:
     """By a new file with its own rights; a link is not followed, and what is no file stays as it is."""
     page = recorded.write("run.html", "mine\n")

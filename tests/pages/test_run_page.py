@@ -192,6 +192,20 @@ def test_a_run_can_be_shown_after_every_record(runs: ShownRuns) -> None:
     assert "the run goes on, or its process died" in running.text
 
 
+def test_a_run_that_continues_after_a_pause_is_not_paused(runs: ShownRuns) -> None:
+    """Its question is answered, and what it has used since counts."""
+    records = runs.records("agreed")
+    again = next(
+        number for number, record in enumerate(records) if record.at > records[0].at + 3600
+    )
+    for end in (again + 1, len(records) - 3):
+        page = joined(Page(run_page(records[:end])))
+        assert "paused" not in page
+        assert "Waits for an answer" not in page
+        assert page.startswith("running:")
+    assert "1,970" in page
+
+
 def test_a_child_that_is_gone_is_named(runs: ShownRuns) -> None:
     """So is one whose records lead back to its parent: the page ends."""
     records = runs.records("family")

@@ -20,6 +20,7 @@ from hookline.journal import (
     ResponseReceived,
     RunFinished,
     RunStarted,
+    RunTakenUp,
     StatusChanged,
     StepFinished,
     StepPaused,
@@ -189,6 +190,8 @@ class Outline:
             self._add_hook(hook)
         if isinstance(record, HookRan | HooksPassed):
             return
+        if isinstance(record, RunStarted | RunTakenUp):  # what was said about its end is past
+            self.status = self.result = None
         if isinstance(record, RunStarted):
             self.started = self.started or record
         elif isinstance(record, PromptSubmitted):
