@@ -55,6 +55,8 @@ def test_the_page_names_the_run_that_it_continues(recorded: Any) -> None:
     assert recorded.run("show", "last", "--html", "run.html").returncode == 0
     text = (recorded.project / "run.html").read_text(encoding="utf-8")
     assert "Continues a conversation" in text
+    assert "What was said before: 2 messages" in text
+    assert "Read &lt;b&gt;it&lt;/b&gt;." in text
 
 
 def test_a_file_that_exists_is_replaced_only_if_asked(recorded: Any) -> None:

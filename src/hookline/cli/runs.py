@@ -92,7 +92,8 @@ def show_run(arguments: argparse.Namespace) -> int:
         first = asyncio.run(story_of(records[:1], journal))  # the runs it continues are checked
         story = asyncio.run(story_of(records, journal))
         if arguments.html or arguments.svg:
-            _write_files(arguments, journal, records, Invocation.of(story.state).without)
+            left_out = Invocation.of(story.state).without
+            _write_files(arguments, journal, records, first.state.messages, left_out)
             return Exit.DONE
     if arguments.json:
         print_json(*records)
@@ -109,6 +110,7 @@ def _write_files(
     arguments: argparse.Namespace,
     journal: JournalStore,
     records: list[Record],
+    earlier: Iterable[Message],
     left_out: tuple[str, ...],
 ) -> None:
     from hookline.cli.page_files import check_target, current_redactor, write_page
@@ -122,6 +124,7 @@ def _write_files(
         page = run_page(
             records,
             children=lambda child: _records_of(journal, child),
+            earlier=earlier,
             notes=notes,
             redactor=redactor,
         )

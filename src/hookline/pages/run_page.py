@@ -21,7 +21,17 @@ from hookline.pages.outline import CallOutline, Outline, StepOutline, kind_of
 from hookline.pages.page import LONGEST, Markup, Row, Writer, count, duration, join
 from hookline.pages.timeline import LOOK, call_text, draw
 from hookline.redaction import Redactor
-from hookline.state import Attachment, ErrorInfo, PendingApproval, Reasoning, ResultStatus, Usage
+from hookline.state import (
+    Attachment,
+    ErrorInfo,
+    Message,
+    PendingApproval,
+    Reasoning,
+    ResultStatus,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 
 Children = Callable[[str], Sequence[Record]]
 """Gives the records of a child run."""
@@ -49,17 +59,20 @@ def run_page(
     records: Iterable[Record],
     *,
     children: Children | None = None,
+    earlier: Iterable[Message] = (),
     notes: Sequence[str] = (),
     redactor: Redactor | None = None,
 ) -> str:
     """A run as one page of HTML, which needs nothing else.
 
     - `children` gives the records of a child run, which is shown with the call that started it;
+    - `earlier` are the messages of the conversation before the run;
     - `notes` are lines that stand above everything else;
     - `redactor` takes secrets out of all texts; without one, those that are recognised by their form and name.
     """
     writer = Writer(redactor)
-    return RunPage(writer, children or (lambda _run_id: ())).page(Outline(records), notes)
+    page = RunPage(writer, children or (lambda _run_id: ()))
+    return page.page(Outline(records), list(earlier), notes)
 
 
 class RunPage:
@@ -69,7 +82,7 @@ class RunPage:
         self._writer, self._children = writer, children
         self._e = writer.element
 
-    def page(self, run: Outline, notes: Sequence[str]) -> str:
+    def page(self, run: Outline, earlier: Sequence[Message], notes: Sequence[str]) -> str:
         """The whole page."""
         e = self._e
         title = _first_line(self._writer.text(run.prompt)) or f"Run {run.run_id}"
@@ -86,6 +99,7 @@ class RunPage:
             f"{run.end}: {title}",
             head,
             self._facts(run),
+            self._earlier(earlier),
             self._end(run),
             self._section("Timeline", e("div", draw(self._writer, run), class_="timeline-box")),
             self._blocked(run),
@@ -120,6 +134,21 @@ class RunPage:
             for name, value, more in facts
         )
         return e("dl", *cells, class_="facts")
+
+    def _earlier(self, messages: Sequence[Message]) -> Markup:
+        """What was said before the run: in runs that it continues, or where it was forked."""
+        e = self._e
+        said = [each for each in messages if each.text and not isinstance(each, ToolMessage)]
+        if not said:
+            return Markup()
+        parts = [
+            self._labelled(
+                "User" if isinstance(each, UserMessage) else "Agent", self._long(each.text)
+            )
+            for each in said
+        ]
+        title = e("summary", f"What was said before: {count(len(said), 'message')}")
+        return e("details", title, *parts)
 
     def _end(self, run: Outline) -> Markup:
         """How it ended, what it waits for, and its answer."""
