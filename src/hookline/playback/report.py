@@ -236,7 +236,8 @@ _HOOK = ("hook", "point", "status", "asked", "verdicts", "on record", "mean", "p
 def report_lines(report: BacktestReport, width: int = WIDTH) -> Iterator[str]:
     """The report, line by line. Where there is little room, a change is a sentence, and a hook has no times."""
     is_wide = width >= _LEAST
-    yield from textwrap.wrap(headline(report), width, subsequent_indent="  ")
+    first = headline(report)
+    yield from textwrap.wrap(first, width, subsequent_indent="  ") if width < WIDTH else [first]
     if report.changes:
         yield ""
         shown = report.changes[:_MOST]
