@@ -1,4 +1,4 @@
-"""Draw docs/terminal.svg: what a terminal shows of `hookline run` in examples/sample.
+"""Draw docs/terminal.svg: what a terminal shows of `hookline run` in the sample of `hookline demo`.
 
     .venv/bin/python scripts/terminal_picture.py
 
@@ -24,7 +24,7 @@ from typing import Any
 import pyte
 
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLE = ROOT / "examples" / "sample"
+SAMPLE = ROOT / "src" / "hookline" / "cli" / "sample"
 PICTURE = ROOT / "docs" / "terminal.svg"
 PROMPT = "When is the meeting, and which key is in secret.env?"
 COMMAND = ("run", "--model", "script:turns.json", PROMPT)

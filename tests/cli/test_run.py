@@ -42,6 +42,27 @@ def test_the_answer_alone_is_on_stdout(place: Any) -> None:
     )
 
 
+def test_each_result_stands_directly_below_its_call(place: Any) -> None:
+    """Also of calls that run at once, and of one that a rule blocks; of one that is alone the call is shown at once."""
+    for name in "abc":
+        place.write(f"{name}.txt", f"text of {name}\n")
+    reads = [{"call": "read", "args": {"path": f"{name}.txt"}} for name in "abc"]
+    model = place.script({"calls": reads}, reads[0], {"say": "Read."})
+    done = place.run("run", "--model", model, "--deny", "read(b.txt)", "Read.", *_BARE)
+    expected = [("run", "a", "text of a"), ("not run", "b", "Blocked: "), ("run", "c", "text of c")]
+    for printed, indent in (
+        (done.stderr, "    "),
+        (place.run("show", "last", "--full").stdout, ""),
+    ):
+        lines = printed.splitlines()
+        calls = [place for place, line in enumerate(lines) if re.match("  (not )?run read", line)]
+        assert len(calls) == 4
+        for number, (label, name, text) in zip(calls, [*expected, expected[0]], strict=True):
+            assert lines[number].startswith(f"  {label} read({name}.txt)")
+            assert lines[number + 1].startswith(indent)
+            assert text in lines[number + 1]
+
+
 def test_a_verdict_is_shown(place: Any) -> None:
     """A line says which hook, where, what, about which call and why."""
     model = place.script({"call": "read", "args": {"path": ".env"}}, {"say": "No."})

@@ -80,6 +80,42 @@ def _napping(place: Any, columns: int = 60, **env: str) -> Terminal:
 
 
 @_needs_posix
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("hooks", "list"),
+        ("hooks", "list", "--points"),
+        ("hooks", "test", "read", ".env"),
+        ("config", "show"),
+        ("tools",),
+        ("runs",),
+        ("doctor",),
+        ("backtest", "--deny", "read"),
+    ],
+    ids=" ".join,
+)
+def test_tables_fit_eighty_columns(place: Any, command: tuple[str, ...]) -> None:
+    """Their rows are wrapped or cut. In a pipe a row is one line."""
+    place.write("a.txt", "x\n")
+    place.write(
+        "hookline.toml",
+        '[approvals]\nask = ["write(a-rather-long-name-of-a-file-in-a-rule.txt)", "edit"]\n',
+    )
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "read", "args": {"path": "a.txt"}}, {"say": "Read."})
+    assert (
+        place.run("run", "--model", model, f"Read {'it ' * 40}", "--without", "bash").returncode
+        == 0
+    )
+    env = {"HOME": str(place.home), "NO_COLOR": "1"}
+    terminal = Terminal(*command, cwd=place.project, env=env, columns=80)
+    terminal.end()
+    lines = terminal.text.splitlines()
+    assert lines
+    assert [line for line in lines if columns(line) > 80] == []
+
+
+@_needs_posix
 @pytest.mark.parametrize("kind", ["dumb", ""])
 def test_a_terminal_that_cannot_take_a_line_back_has_no_spinner(kind: str, place: Any) -> None:
     """Nor any other sequence."""

@@ -308,6 +308,26 @@ def test_chat(place: Any) -> None:
     assert "continue: hookline chat --session chat-" in terminal.text
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_answer_stands_below_the_last_step(place: Any, columns: int) -> None:
+    """So does what the model says before it calls a tool; no line is wider than the terminal."""
+    place.write("a.txt", "x" * 300)
+    read = {"call": "read", "args": {"path": "a.txt"}}
+    model = place.script(
+        {"say": "I read it.", "calls": [read, read], "tokens": 9}, {"say": "Read."}
+    )
+    terminal = opened(place, "run", "--model", model, "Read.", *_BARE, columns=columns)
+    assert terminal.end() == 0, terminal.text
+    lines = terminal.text.splitlines()
+    assert lines[:3] == ["step 1", "I read it.", "  2 calls, 9 tokens"]
+    for place_of_call in (3, 5):
+        assert lines[place_of_call].startswith("  run read(a.txt)")
+        assert lines[place_of_call + 1].startswith("    ok ")
+    assert lines[7:9] == ["step 2 scripted", "Read."]
+    assert lines[9].startswith("done; 2 steps")
+    assert max(map(len, lines[:9])) <= columns
+
+
 def test_every_turn_of_a_conversation_streams(place: Any) -> None:
     """The second run is not taken for a child of the first: its words are there before its answer is whole."""
     place.write("slow.py", _SLOW)
@@ -315,12 +335,11 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
     for turn in (1, 2):
         terminal.wait_for("> ")
         terminal.press("Count.\r")
+        terminal.wait_for(f"step {turn}")
         terminal.wait_for("one two")
-        shown = terminal.wait_for("three")
-        assert "step" not in shown
-        shown = terminal.wait_for("reopen")
-        assert f"step {turn} scripted" in shown
-        assert "| step" not in shown
+        terminal.wait_for("three")
+        assert "step" not in terminal.wait_for("done").lower()
+        assert "| step" not in terminal.wait_for("reopen")
     terminal.wait_for("> ")
     terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import ToolCall
+from hookline.pages.page import duration, visible
 from hookline.playback import (
     BacktestReport,
     Change,
@@ -20,7 +21,7 @@ from hookline.playback import (
     Unjudged,
 )
 from hookline.playback.replays import Difference
-from hookline.playback.report import WIDTH, HookCounts, duration, latency, visible
+from hookline.playback.report import WIDTH, HookCounts, latency
 from hookline.state import Usage
 
 NASTY = "<script>alert('x')</script> & \"quotes\""
@@ -130,6 +131,15 @@ def test_a_report_is_a_table_that_fits_a_screen() -> None:
     many = BacktestReport(changes=(change(),) * 50)
     assert "... and 10 more: report.changes has them all" in str(many)
     assert str(BacktestReport(runs=1)) == "1 run, 0 calls, 0 decisions: no verdict would change"
+
+
+@pytest.mark.parametrize("width", [60, 80, 99, 100, 200])
+def test_a_report_fits_the_width_it_is_given(width: int) -> None:
+    """Where there is little room, a change is a sentence, and a hook has no times."""
+    text = full().to_text(width)
+    assert max(map(len, text.splitlines())) <= width
+    assert ("1.50 s" in text) == (width >= 100)
+    assert ("proceed -> block by 'no-force'" in " ".join(text.split())) == (width < 100)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_it_installs_and_runs_in_an_empty_environment(
     assert _run(python, "-c", PROGRAM, cwd=tmp_path) == "It runs.\n"
     version = _run(str(Path(python).with_name("hookline")), "--version", cwd=tmp_path)
     assert hookline.__version__ in version
+    shown = _run(str(Path(python).with_name("hookline")), "demo", "--scripted", cwd=tmp_path)
+    assert "The hook no-secrets blocked the call, once." in shown
 
 
 def test_the_wheel_holds_the_package_and_the_sdist_what_its_tests_need(

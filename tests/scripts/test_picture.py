@@ -30,7 +30,7 @@ def test_the_picture_shows_the_blocked_call(script: dict[str, Any]) -> None:
     root = ElementTree.fromstring(script["picture"]())
     words = {"".join(each.itertext()) for each in root.iter(f"{SVG}text")}
     styles = [each.get("class") for each in root.iter(f"{SVG}rect")]
-    assert {"only-build", "notes.txt is not in build/"} <= words
+    assert "only-build notes.txt is not in build/" in words
     assert (styles.count("unrun"), styles.count("tool"), styles.count("model")) == (1, 2, 3)
 
 

@@ -36,7 +36,7 @@ def test_the_picture_shows_the_block_and_the_closing_line(drawn: str) -> None:
     """The hook, the call it blocked, its reason, the answer and how to reopen the run can be read."""
     words = ["".join(each.itertext()) for each in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
     shown = "\n".join(words)
-    for said in ("no-secrets", "block", "read(secret.env)", "it holds secrets", "reopen:"):
+    for said in ("no-secrets", "block", "read(secret.env)", "the policy forbids", "reopen:"):
         assert said in shown
 
 

@@ -17,7 +17,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import print_row, printable
 from hookline.config import (
     PROJECT_FILES,
     dotted,
@@ -47,7 +47,7 @@ def show_settings(arguments: argparse.Namespace) -> int:
             print_json({"key": key, "value": value, "from": where})
         else:
             shown = value if value == "[hidden]" else json.dumps(value, ensure_ascii=False)
-            print(printable(f"{key:<{widest}} = {shown}  # {where}"))
+            print_row(printable(f"{key:<{widest}} = {shown}  # {where}"), 4)
     for held in settings.held:
         text = f"not in force until trusted: {held.setting}  # {held.where}"
         print(printable(text), file=sys.stderr)

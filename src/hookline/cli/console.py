@@ -64,6 +64,14 @@ class _LogHandler(logging.Handler):
         super().__init__(logging.WARNING)
         self._screen = screen
 
+    def take_over(self) -> None:
+        """Show the messages from now on, instead of an earlier command in this process."""
+        log = logging.getLogger("hookline")
+        for handler in log.handlers[:]:
+            if isinstance(handler, _LogHandler):
+                log.removeHandler(handler)
+        log.addHandler(self)
+
     def emit(self, record: logging.LogRecord) -> None:
         """Show it. A line that cannot be shown must not fail the run. That a hook failed is shown by its record."""
         if any(isinstance(each, HookError) for each in record.args or ()):
@@ -101,7 +109,7 @@ class Console:
         """The last hook that refused the run, the prompt, a step or the answer."""
         self._active = 0.0
         """Seconds of the run, without those in which a person was asked."""
-        logging.getLogger("hookline").addHandler(_LogHandler(self.screen))
+        _LogHandler(self.screen).take_over()
         if settings.trust_hint and not guards.missing:  # else all of it is listed already
             self.screen.note(settings.trust_hint)
 

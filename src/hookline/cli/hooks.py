@@ -21,7 +21,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import align_columns, page_width, printable
+from hookline.cli.terminal import page_width, print_row, print_table, printable
 from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError, where_raised
@@ -71,8 +71,7 @@ def list_hooks(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json(*rows)
             return
-        for line in align_columns([[printable(cell) for cell in row.values()] for row in rows]):
-            print(line)
+        print_table([[printable(cell) for cell in row.values()] for row in rows])
 
     _with_agent(load_settings(arguments), print_hooks)
     return Exit.DONE
@@ -106,7 +105,7 @@ def _list_points(arguments: argparse.Namespace) -> int:
         can = ", ".join(sorted(point.verdicts)) if not point.around else "wrap the action"
         print(f"{point.value:<20} {can or 'only observe'}")
         if point.blocks:
-            print(f"{'':<20} a block: {point.blocks}")
+            print_row(f"{'':<20} a block: {point.blocks}", 21)
     return Exit.DONE
 
 
@@ -205,7 +204,8 @@ def test_hooks(arguments: argparse.Namespace) -> int:
         print_json(*answers)
     else:
         for answer in answers:
-            print(printable(str(answer), lines=True))
+            for line in printable(str(answer), lines=True).split("\n"):
+                print_row(line, 11)
     if not answers:
         print("no hook is asked about that", file=sys.stderr)
     kinds = {answer.kind for answer in answers if not (answer.shadow or answer.fails_open)}

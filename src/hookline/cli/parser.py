@@ -289,6 +289,10 @@ def _runs_flags(parser: argparse.ArgumentParser) -> None:
     _add_setting_flags(parser)
 
 
+def _add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+
+
 def _show_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = "What happened in a run, step by step."
     parser.set_defaults(run="runs:show_run")
@@ -297,6 +301,9 @@ def _show_flags(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="the journal's records, one per line")
     add("--hooks", action="store_true", help="every hook that ran, also those without an objection")
     add("--full", action="store_true", help="whole results")
+    add("--html", metavar="FILE", help="write it as a page instead, which opens offline")
+    add("--svg", metavar="FILE", help="write its timeline as a picture instead")
+    _add_force(parser)
     _add_setting_flags(parser)
 
 
@@ -323,7 +330,8 @@ def _backtest_flags(parser: argparse.ArgumentParser) -> None:
     add("--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w")
     add("-n", "--limit", type=_whole_number, metavar="N", help="at most N runs, the newest first")
     add("--json", action="store_true", help="the report as JSON")
-    add("--html", metavar="FILE", help="write the report as a page")
+    add("--html", metavar="FILE", help="write the report as a page, too")
+    _add_force(parser)
     add("--check", action="store_true", help="exit code 1 when a verdict would change")
     _add_run_hooks(parser)
     _add_agent_flags(parser)
@@ -414,6 +422,17 @@ def _init_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
 
 
+def _demo_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run a real agent in a sample folder, and show each command. The agent has one tool, `read`, and one hook, "
+        "which blocks a call. Its model is a small one that is fetched once."
+    )
+    parser.set_defaults(run="demo:run")
+    parser.add_argument("folder", nargs="?", default="hookline-demo", metavar="DIR")
+    scripted = "with a scripted model: nothing is fetched"
+    parser.add_argument("--scripted", action="store_true", help=scripted)
+
+
 def _doctor_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
@@ -492,6 +511,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "trust": ("approve the configuration of a directory as it is now", _trust_flags),
     "config": ("show each setting and where it came from", _config_flags),
     "init": ("make a project with one hook, one test and one agent", _init_flags),
+    "demo": ("run a real agent in a sample folder", _demo_flags),
     "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
     "model": ("list, fetch or remove local models", _model_flags),
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),

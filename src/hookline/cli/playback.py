@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 
 from hookline.cli.assembly.agent import open_agent, without_model
@@ -12,13 +13,15 @@ from hookline.cli.interrupts import Interrupts
 from hookline.cli.journal_location import find_run, journal_at, journal_path, open_run
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, report_untrusted, take_target
+from hookline.cli.page_files import check_target, redactor_of, write_page
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import is_terminal, printable, width
 from hookline.config import Layer, Settings
 from hookline.errors import UsageError
 from hookline.journal import SQLiteJournal, story_of
 from hookline.playback import backtest, replay
+from hookline.playback.report import WIDTH
 
 
 def replay_run(arguments: argparse.Namespace) -> int:
@@ -44,6 +47,8 @@ async def _replay(
 def backtest_runs(arguments: argparse.Namespace) -> int:
     """Ask the current hooks about every decision of recorded runs."""
     take_target(arguments, arguments.runs)
+    if arguments.html:
+        check_target(arguments.html, force=arguments.force)
     settings = load_settings(arguments)
     path, named = _find_runs(arguments.runs, settings)
     return asyncio.run(_backtest(arguments, settings, path, named))
@@ -82,10 +87,11 @@ async def _backtest(
                 run_hooks=arguments.run_hooks,
             )
     if arguments.html:
-        with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else runs
-            page.write(report.to_html())
+        page = report.to_html(redactor=redactor_of(settings))
+        write_page(arguments.html, page, force=arguments.force)
     if arguments.json:
         print_json(report.to_json())
     else:
-        print(printable(str(report), lines=True))
+        room = min(width(), WIDTH) if is_terminal(sys.stdout) else WIDTH
+        print(printable(report.to_text(room), lines=True))
     return Exit.FAILED if arguments.check and report.changes else Exit.DONE

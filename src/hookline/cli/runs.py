@@ -18,10 +18,12 @@ from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
 from hookline.cli.terminal import fit_text, list_width, printable
 from hookline.config import load
+from hookline.errors import UnknownRunError
 from hookline.journal import (
     CallSettled,
     ChildStarted,
     HooksPassed,
+    JournalStore,
     PromptSubmitted,
     Record,
     RunFinished,
@@ -89,6 +91,10 @@ def show_run(arguments: argparse.Namespace) -> int:
         records = journal.read_sync(run_id)
         first = asyncio.run(story_of(records[:1], journal))  # the runs it continues are checked
         story = asyncio.run(story_of(records, journal))
+        if arguments.html or arguments.svg:
+            left_out = Invocation.of(story.state).without
+            _write_files(arguments, journal, records, first.state.messages, left_out)
+            return Exit.DONE
     if arguments.json:
         print_json(*records)
         return Exit.DONE
@@ -98,6 +104,41 @@ def show_run(arguments: argparse.Namespace) -> int:
     _print_earlier(first.state.messages, full=arguments.full)
     _print_records(records, hooks=arguments.hooks, full=arguments.full)
     return Exit.DONE
+
+
+def _write_files(
+    arguments: argparse.Namespace,
+    journal: JournalStore,
+    records: list[Record],
+    earlier: Iterable[Message],
+    left_out: tuple[str, ...],
+) -> None:
+    from hookline.cli.page_files import check_target, current_redactor, write_page
+    from hookline.pages import draw_run, run_page
+
+    for path in filter(None, (arguments.html, arguments.svg)):
+        check_target(path, force=arguments.force)
+    redactor = current_redactor(arguments)
+    if arguments.html:
+        notes = [f"without, because it was not trusted: {each}" for each in left_out]
+        page = run_page(
+            records,
+            children=lambda child: _records_of(journal, child),
+            earlier=earlier,
+            notes=notes,
+            redactor=redactor,
+        )
+        write_page(arguments.html, page, force=arguments.force)
+    if arguments.svg:
+        write_page(arguments.svg, draw_run(records, redactor=redactor), force=arguments.force)
+
+
+def _records_of(journal: JournalStore, run_id: str) -> list[Record]:
+    """The records of a child run; none if it was deleted."""
+    try:
+        return journal.read_sync(run_id)
+    except UnknownRunError:
+        return []
 
 
 def _print_earlier(messages: Iterable[Message], *, full: bool) -> None:
@@ -142,6 +183,7 @@ def _print_records(records: list[Record], *, hooks: bool, full: bool) -> None:
             child = shlex.quote(printable(record.child_run_id))
             print(f"  subagent {printable(record.name)}: hookline show {child}")
         elif isinstance(record, CallSettled) and full:
+            screen.show_settled(record)
             print(printable(record.result.text, lines=True))
         else:
             screen(record)

@@ -42,6 +42,8 @@ _PLAIN_FRAMES = "|/-\\"
 _ERASED = "\r\x1b[K"
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
+_NOT_RUN = ("blocked", "denied", "invalid", "not_run")
+"""The statuses of a call that was not started. One in doubt may have been."""
 _MARKS = {"block": "red", "stop": "red", "failed": "red", "ask": "yellow", "allow": "green"}
 
 
@@ -72,6 +74,11 @@ class Screen:
         """The calls of the step, by run and id. Verdicts refer to them."""
         self._failure: tuple[str, str] | None = None
         """Why a hook failed, and the line about it. If the run ends with it, the last line of the run says it."""
+        self._running: set[tuple[str, str]] = set()
+        self._above: tuple[str, str] | None = None
+        """The call that the last line is about: its result can stand directly below."""
+        self._is_step_shown = False
+        self._model = ""
 
     def begin(self, *, after: int = 0) -> None:
         """Begin another run, after this many steps of the conversation: the next record belongs to a new top run."""
@@ -101,14 +108,15 @@ class Screen:
         depth = "" if record.run_id == self._top else "  | "
         if isinstance(record, StepStarted):
             self._streamed, self._instead = "", None
+            if not depth:
+                self._is_step_shown = False
             self.spin("thinking")
         elif isinstance(record, ResponseReceived):
             self._show_response(record, depth)
         elif isinstance(record, CallAdmitted):
-            self.line(f"{depth}  {self.paint('run', 'cyan')} {format_call(record.call)}")
-            self.spin(f"running {printable(record.call.name)}")
+            self._show_start(record, depth)
         elif isinstance(record, CallSettled):
-            self._show_result(record, depth)
+            self._show_result(record)
         elif isinstance(record, HookRan):
             self._hook(record, depth)
         else:
@@ -148,6 +156,9 @@ class Screen:
         if not self.is_live or (self._top and record.run_id != self._top):
             return
         self._hide_spinner()
+        if not self._is_step_shown and record.text:
+            self._show_step(record.step, "", f" {self._model}" if self._model else "")
+        self._above = None
         said, self._instead = (record.text, None) if self._instead is None else (self._instead, "")
         text = printable(said, lines=True)
         self._streamed += record.text
@@ -164,14 +175,48 @@ class Screen:
             if record.calls
             else "answers"
         )
-        model = f" {printable(record.model)}" if record.model else ""
-        what = "discarded by a hook" if record.discarded else does
-        number = record.step + 1 + (0 if depth else self._steps_before)
-        self.line(f"{depth}{self.paint(f'step {number}', 'bold')}{model}: {what}{used}")
+        model = printable(record.model)
+        what = ("discarded by a hook" if record.discarded else does) + used
+        if depth or not self._is_step_shown:
+            self._show_step(record.step, depth, f"{f' {model}' if model else ''}: {what}")
+        elif record.calls or record.discarded:  # its answer stands below it, and ends the run
+            self.line(f"  {what}")
+        self._model = self._model if depth else model
 
-    def _show_result(self, record: CallSettled, depth: str) -> None:
-        result = record.result
-        self._calls.pop((record.run_id, result.call_id), None)
+    def _show_step(self, step: int, depth: str, what: str) -> None:
+        number = step + 1 + (0 if depth else self._steps_before)
+        self._is_step_shown = self._is_step_shown or not depth
+        self.line(f"{depth}{self.paint(f'step {number}', 'bold')}{what}")
+
+    def _show_start(self, record: CallAdmitted, depth: str) -> None:
+        """A call that runs alone is shown at once; of several, each is shown with its result."""
+        key = (record.run_id, record.call.id)
+        self._running.add(key)
+        self._calls[key] = record.call
+        if sum(run_id == record.run_id for run_id, _ in self._calls) == 1:
+            self._show_call(key, depth, self.paint("run", "cyan"))
+        self.spin(f"running {printable(record.call.name)}")
+
+    def _show_call(self, key: tuple[str, str], depth: str, label: str) -> None:
+        call = self._calls.get(key)
+        if call is not None:
+            self.line(f"{depth}  {label} {format_call(call)}")
+            self._above = key
+
+    def show_settled(self, record: CallSettled) -> str:
+        """Show the call of a result, unless the last line is about it; gives the place of its run."""
+        depth = "" if record.run_id == self._top else "  | "
+        key = (record.run_id, record.result.call_id)
+        if self._above != key:
+            was_kept = record.result.status in _NOT_RUN
+            label = "run" if key in self._running else "not run" if was_kept else "call"
+            self._show_call(key, depth, self.paint(label, "red" if was_kept else "cyan"))
+        self._calls.pop(key, None)
+        self._running.discard(key)
+        return depth
+
+    def _show_result(self, record: CallSettled) -> None:
+        result, depth = record.result, self.show_settled(record)
         text = printable(result.text, lines=True)
         lines = text.splitlines() or [""]
         rest = len(lines) - 1
@@ -179,7 +224,7 @@ class Screen:
         took = f" {result.duration:.1f} s" if result.duration >= 0.05 else ""
         mark, colour = ("ok", "green") if result.is_success else ("no", "red")
         first = next((line for line in lines if line.strip()), "").replace("\t", " ")
-        self.line(f"{depth}  {self.paint(mark, colour)}{took} {first}{more}")
+        self.line(f"{depth}    {self.paint(mark, colour)}{took} {first}{more}")
         self.spin("thinking")
 
     def _hook(self, record: HookRan, depth: str) -> None:
@@ -205,6 +250,8 @@ class Screen:
             self.line(text)
         if record.message:
             self.line(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
+        if call is not None and record.verdict == "block":
+            self._above = (record.run_id, record.call_id)
         if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
             self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))
 
@@ -226,6 +273,7 @@ class Screen:
         """Show a line, also in quiet mode."""
         self._hide_spinner()
         self._show_failure()
+        self._above = None
         self._fresh_line()
         self.err.write(f"{text}\n")
         self.err.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TextIO
@@ -119,6 +120,24 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def print_row(text: str, indent: int) -> None:
+    """Print a row of a table. On a terminal it is wrapped, and continues below the column that begins at `indent`."""
+    lines = [text]
+    if is_terminal(sys.stdout):
+        room = width()
+        lines = wrap_text(text, room, " " * min(indent, room // 2))
+    print("\n".join(line.rstrip() for line in lines))
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns. On a terminal the last column is wrapped."""
+    lines = align_columns(rows)
+    last = max((columns(row[-1]) for row in rows), default=0)
+    indent = max(map(columns, lines), default=0) - last
+    for line in lines:
+        print_row(line, indent)
 
 
 def wrap_text(text: str, room: int, indent: str = "") -> list[str]:

@@ -17,9 +17,10 @@ from hookline.errors import UsageError
 from hookline.hooks import Plan
 from hookline.journal import HookRan, JournalStore, Record, RunStarted, hooks_in
 from hookline.lifecycle import AgentContext
+from hookline.pages.page import visible
 from hookline.playback.comparison import Comparison, Fact
 from hookline.playback.recorded_agent import PlayedAgents, with_judges
-from hookline.playback.report import not_asked, visible
+from hookline.playback.report import not_asked
 from hookline.playback.run_selection import recordings_of
 from hookline.playback.source import Divergence, Playback, PlaybackSource, is_in_doubt
 from hookline.state import EMPTY

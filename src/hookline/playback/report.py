@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 import textwrap
@@ -12,6 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from hookline.pages.page import Markup, Writer, count, duration, visible
+from hookline.redaction import Redactor
 from hookline.state import NO_USAGE, ToolCall, Usage, valid_text
 
 # --- what was found -------------------------------------------------------------------------------
@@ -149,6 +150,9 @@ class Unfollowed(msgspec.Struct, frozen=True):
 
 
 FORMAT, VERSION = "hookline.backtest", 1
+WIDTH = 110
+_LEAST = 100
+"""The columns that tables with all of their columns need."""
 
 
 class BacktestReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,21 +209,21 @@ class BacktestReport(msgspec.Struct, frozen=True, kw_only=True):
         plain = valid_text(msgspec.to_builtins(self))
         return msgspec.json.encode({**head, **plain}).decode()
 
-    def to_html(self) -> str:
-        """One page that needs nothing else: for a build's artefacts, or a colleague."""
-        return page_of(self)
+    def to_html(self, *, redactor: Redactor | None = None) -> str:
+        """One page that needs nothing else: for a build's artefacts, or a colleague. Secrets are taken out of it."""
+        return page_of(self, redactor)
+
+    def to_text(self, width: int = WIDTH) -> str:
+        """The report as text of so many columns, at least 60."""
+        return visible("\n".join(report_lines(self, max(width, 60))))
 
     def __str__(self) -> str:
-        return visible("\n".join(report_lines(self)))
+        return self.to_text()
 
 
 # --- as text --------------------------------------------------------------------------------------
 
 
-_SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-_SIGNS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
-"""Other people's words: what would steer a terminal is shown as a sign."""
-WIDTH = 110
 _MOST = 40
 """How many changes are shown one by one."""
 _WIDEST = 34
@@ -229,40 +233,47 @@ _CHANGE = ("run", "step", "about", "was", "would be", "hook", "why")
 _HOOK = ("hook", "point", "status", "asked", "verdicts", "on record", "mean", "p95", "max")
 
 
-def report_lines(report: BacktestReport) -> Iterator[str]:
-    """The report, line by line."""
-    yield headline(report)
+def report_lines(report: BacktestReport, width: int = WIDTH) -> Iterator[str]:
+    """The report, line by line. Where there is little room, a change is a sentence, and a hook has no times."""
+    is_wide = width >= _LEAST
+    first = headline(report)
+    yield from textwrap.wrap(first, width, subsequent_indent="  ") if width < WIDTH else [first]
     if report.changes:
         yield ""
-        rows = [_change(change) for change in report.changes[:_MOST]]
-        yield from _table(_CHANGE, rows)
+        shown = report.changes[:_MOST]
+        if is_wide:
+            yield from _table(_CHANGE, [_change(change) for change in shown], width)
+        else:
+            for change in shown:
+                yield from _wrap(str(change), width)
         left = len(report.changes) - _MOST
         if left > 0:
             yield f"  ... and {left} more: report.changes has them all"
-        counts = ", ".join(f"{count} {what}" for what, count in report.counts.items())
+        counts = ", ".join(f"{number} {what}" for what, number in report.counts.items())
         yield f"  {counts}"
     hooks = [hook for hook in report.hooks if hook.calls or hook.status != "kept"]
     if hooks:
         yield ""
-        yield from _table(_HOOK, [_hook(hook) for hook in hooks])
+        wanted = len(_HOOK) if is_wide else _HOOK.index("on record")
+        yield from _table(_HOOK[:wanted], [_hook(hook)[:wanted] for hook in hooks], width)
     notes = list(remarks(report))
     if notes:
         yield ""
         for note in notes:
-            yield from textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
+            yield from _wrap(note, width)
 
 
 def headline(report: BacktestReport) -> str:
     """The report in one line."""
-    looked_at = f"{_number(report.runs, 'run')}"
+    looked_at = f"{count(report.runs, 'run')}"
     if report.children:
-        looked_at += f" with {_number(report.children, 'child run')}"
-    looked_at += f", {_number(report.calls, 'call')}, {_number(report.decisions, 'decision')}"
+        looked_at += f" with {count(report.children, 'child run')}"
+    looked_at += f", {count(report.calls, 'call')}, {count(report.decisions, 'decision')}"
     left_out = not_asked(report.not_asked)
     if not report.changes:
         return f"{looked_at}: no verdict would change{left_out}"
-    changes, runs = _number(len(report.changes), "verdict"), len(report.changed_runs)
-    return f"{looked_at}: {changes} would change, in {_number(runs, 'run')}{left_out}"
+    changes, runs = count(len(report.changes), "verdict"), len(report.changed_runs)
+    return f"{looked_at}: {changes} would change, in {count(runs, 'run')}{left_out}"
 
 
 def not_asked(hooks: Sequence[str]) -> str:
@@ -275,13 +286,13 @@ def remarks(report: BacktestReport) -> Iterator[str]:
     later = sum(not change.is_first for change in report.changes)
     if later:
         yield (
-            f"{_number(later, 'change')} came after another one in the same run, which might have gone another way "
+            f"{count(later, 'change')} came after another one in the same run, which might have gone another way "
             "from there: each is about what is on record."
         )
     if report.unjudged:
         names = sorted({hook for each in report.unjudged for hook in each.hooks})
         yield (
-            f"{_number(len(report.unjudged), 'time')} the journal does not keep what a hook was shown: "
+            f"{count(len(report.unjudged), 'time')} the journal does not keep what a hook was shown: "
             f"{', '.join(names)} answered from the record."
         )
     if report.not_asked:
@@ -315,29 +326,22 @@ def _hook(hook: HookReport) -> Row:
 
 def verdicts(counts: dict[str, int]) -> str:
     """Verdicts and how often each was given."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "-"
+    return ", ".join(f"{number} {verdict}" for verdict, number in counts.items()) or "-"
 
 
 def _times(took: Latency) -> tuple[str, str, str]:
     return duration(took.mean), duration(took.p95), duration(took.max)
 
 
-def duration(seconds: float) -> str:
-    """A time, in the unit it is best read in."""
-    if seconds >= 1:
-        return f"{seconds:.2f} s"
-    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} us"
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def _table(titles: Row, rows: Sequence[Row]) -> Iterator[str]:
+def _table(titles: Row, rows: Sequence[Row], room: int) -> Iterator[str]:
     """Columns as wide as they need to be, and words that are wrapped where they are not wide enough."""
     columns = list(zip(titles, *rows, strict=True))
     widths = [min(_WIDEST, max(map(len, column))) for column in columns]
-    over = sum(widths) + 2 * len(widths) - WIDTH
+    over = sum(widths) + 2 * len(widths) - room
     while over > 0 and max(widths) > 12:
         widest = widths.index(max(widths))
         cut = min(over, widths[widest] - 12, 4)
@@ -350,82 +354,25 @@ def _table(titles: Row, rows: Sequence[Row]) -> Iterator[str]:
             yield ("  " + "  ".join(padded)).rstrip()
 
 
-def visible(text: str) -> str:
-    """Text in which control characters are signs, and half a character is a question mark."""
-    return text.encode(errors="replace").decode().translate(_SIGNS)
-
-
 # --- as one page of HTML, which needs nothing else ------------------------------------------------
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; --line: #8886; --quiet: #666; --bad: #b3261e; --good: #17663a; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --quiet: #aaa; --bad: #ff8a80; --good: #7fd6a0; }} }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.5rem; margin-bottom: .25rem; }}
-.ok {{ color: var(--good); }} .bad {{ color: var(--bad); }}
-.scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; width: 100%; margin-top: 2rem; }}
-caption {{ text-align: left; color: var(--quiet); padding-bottom: .5rem; }}
-th, td {{ text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line);
-overflow-wrap: anywhere; }}
-</style>
-</head>
-<body>
-<main>
-<h1 class="{mark}">{title}</h1>
-<p>{headline}.</p>
-{parts}
-</main>
-</body>
-</html>
-"""
-
-
-def page_of(report: BacktestReport) -> str:
+def page_of(report: BacktestReport, redactor: Redactor | None = None) -> str:
     """The page: the tables of the text, with all changes and hooks. Nothing that was recorded is taken as markup."""
     title = "nothing would change"
     if report.changes:
-        title = f"{_number(len(report.changes), 'verdict')} would change"
+        title = f"{count(len(report.changes), 'verdict')} would change"
     elif not report.ok:
         title = "some runs could not be followed"
-    counts = ", ".join(f"{count} {what}" for what, count in report.counts.items())
-    notes = "".join(f"<li>{_escape(note)}</li>\n" for note in remarks(report))
-    parts = (
-        _html_table(f"What would change: {counts}", _CHANGE, map(_change, report.changes)),
-        _html_table("What each hook says now, and what it takes", _HOOK, map(_hook, report.hooks)),
-        f"<ul>\n{notes}</ul>" if notes else "",
+    counts = ", ".join(f"{number} {what}" for what, number in report.counts.items())
+    writer = Writer(redactor)
+    e = writer.element
+    notes = [e("li", note) for note in remarks(report)]
+    return writer.page(
+        f"Back-test: {title}",
+        e("h1", f"Back-test: {title}", class_="ok" if report.ok else "bad"),
+        e("p", f"{headline(report)}."),
+        writer.table(f"What would change: {counts}", _CHANGE, map(_change, report.changes)),
+        writer.table("What each hook says now, and what it takes", _HOOK, map(_hook, report.hooks)),
+        e("ul", *notes) if notes else Markup(),
     )
-    return _PAGE.format(
-        title=_escape(f"Back-test: {title}"),
-        mark="ok" if report.ok else "bad",
-        headline=_escape(headline(report)),
-        parts="\n".join(filter(None, parts)),
-    )
-
-
-def _html_table(caption: str, titles: Row, rows: Iterable[Row]) -> str:
-    """A table; nothing if it has no rows."""
-    body = "".join(f"<tr>{''.join(_cells('td', row))}</tr>\n" for row in rows)
-    if not body:
-        return ""
-    head = "".join(_cells('th scope="col"', titles))
-    return (
-        f'<div class="scroll">\n<table>\n<caption>{_escape(caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>"
-    )
-
-
-def _cells(tag: str, texts: Row) -> Iterator[str]:
-    return (f"<{tag}>{_escape(text)}</{tag.partition(' ')[0]}>" for text in texts)
-
-
-def _escape(text: str) -> str:
-    """Text as text: nothing in it is markup, and what no page can hold is replaced."""
-    return html.escape(visible(text))

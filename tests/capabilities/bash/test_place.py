@@ -61,11 +61,11 @@ def test_a_looser_place_asks_and_a_yes_gives_it(tmp_path: Path) -> None:
         asked.append(question.reason)
         return True
 
-    turn = calls(
+    turns = (
         call("bash", command="touch made", place="workspace"),
         call("bash", command="true", place="host"),
     )
-    first, second = made(run(Bash(tmp_path, place="read-only"), turn, approver=agree))
+    first, second = made(run(Bash(tmp_path, place="read-only"), *turns, approver=agree))
     assert (first.metadata["place"], second.metadata["place"]) == ("workspace", "host")
     assert (tmp_path / "made").exists()
     assert asked[0].startswith(f"it is to write in {tmp_path}")

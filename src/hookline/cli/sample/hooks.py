@@ -6,5 +6,5 @@ from hookline import HookOutcome, ToolHookContext
 def no_secrets(ctx: ToolHookContext) -> HookOutcome | None:
     """What is in a .env file stays there."""
     if str(ctx.tool_call.args["path"]).endswith(".env"):
-        return HookOutcome.block("it holds secrets")
+        return HookOutcome.block("the policy forbids reading .env files")
     return None
