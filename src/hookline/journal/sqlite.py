@@ -88,6 +88,11 @@ class Journal(ABC):
     def _get_writer(self) -> Writer:
         """The writer. Raises when nothing can be written."""
 
+    def close(self) -> None:
+        """Give back what is claimed, when it is written."""
+        for claim in list(self._claims):
+            claim.give_back()
+
     def _examine_end(self) -> End:
         """What was committed and is not there. Only a file can lose something."""
         return End()
@@ -518,8 +523,7 @@ class JournalFile(Journal):
     def close(self) -> None:
         """Write what is queued, give back what is claimed, and close the file."""
         if os.getpid() == self._pid:
-            for claim in list(self._claims):
-                claim.give_back()
+            super().close()
         self._close()
 
     @contextmanager
@@ -601,7 +605,7 @@ class JournalInMemory(Journal):
     def __init__(self) -> None:
         writer = Writer(open_in_memory(), "", None, waits_for_disk=False)
         super().__init__(writer)
-        weakref.finalize(self, writer.close)
+        self._close = weakref.finalize(self, writer.close)
         self._held: set[str] = set()
         self._lock = threading.Lock()
 
@@ -609,7 +613,9 @@ class JournalInMemory(Journal):
         return "the journal in memory"
 
     def close(self) -> None:
-        """Do nothing: there is no file."""
+        """Give back what is claimed, and forget the runs."""
+        super().close()
+        self._close()
 
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
@@ -617,6 +623,11 @@ class JournalInMemory(Journal):
             yield Tables(connection, str(self))
 
     def _get_writer(self) -> Writer:
+        if not self._close.alive:
+            raise UsageError(
+                "this journal is closed, and its runs are gone.",
+                remedy="Close it after the last use.",
+            )
         assert self._writer is not None
         return self._writer
 

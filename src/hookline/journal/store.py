@@ -38,7 +38,8 @@ class Claim(Protocol):
         """Write records, in order, or queue them. The future is done when they are committed, or fails.
 
         Records of one call are written together or not at all. After a failure nothing more is written. No records:
-        the future is that of the last ones.
+        the future is that of the last ones. Whatever is wrong is in the future: this raises nothing itself, also when
+        the run was given back or the store closed.
         """
         ...
 
