@@ -115,7 +115,7 @@ class DamagedStore:
 
     async def claim(self, run_id: str) -> Any:
         self.held.add(run_id)
-        return SimpleNamespace(give_back=lambda: self.held.discard(run_id))
+        return SimpleNamespace(steps_before_loss=None, give_back=lambda: self.held.discard(run_id))
 
     async def read(self, run_id: str) -> list[Record]:
         raise JournalError("torn") if run_id == self.damaged else UnknownRunError("none")

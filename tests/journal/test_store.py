@@ -203,8 +203,9 @@ def test_a_claim_that_was_given_back_is_over(journal: Store, story: Story) -> No
     """Nothing more can be written with it."""
     claim = journal.claim_sync("r")
     claim.give_back().result()
-    with pytest.raises(UsageError, match=r"given back.*journal\.claim"):
-        claim.write(story())
+    for records in (story(), []):
+        with pytest.raises(JournalError, match=r"given back.*journal\.claim"):
+            claim.write(records).result()
 
 
 def test_a_claim_that_was_forgotten_is_free(journal: Store, story: Story) -> None:
@@ -234,21 +235,20 @@ def test_a_name_can_be_any_text(journal: Store, story: Story) -> None:
 # --- what cannot be written ------------------------------------------------------------------------
 
 
-def test_deltas_are_not_journalled(journal: Store, story: Story) -> None:
-    """They could not be read again. Nothing of the call is written, and the claim is as good as before."""
-    claim = journal.claim_sync("r")
-    with pytest.raises(UsageError, match="a TextDelta cannot be journalled"):
-        claim.write([*story(), TextDelta("r", 0, 0.0, "he")])
-    assert journal.runs_sync() == []
-    claim.write(story()).result()
-
-
-def test_a_record_belongs_to_its_run(journal: Store, story: Story) -> None:
-    """One of another run is refused, before anything is written."""
-    claim = journal.claim_sync("r")
-    with pytest.raises(UsageError, match="run 'x' was about to be written to run 'r'"):
-        claim.write([*story("r"), *story("x")])
-    claim.write(story("r")).result()
+def test_what_does_not_belong_into_a_run_is_refused(journal: Store, story: Story) -> None:
+    """A delta, which could not be read again, and a record of another run. After it the claim is over."""
+    for record, words in (
+        (TextDelta("r", 0, 0.0, "he"), "a TextDelta cannot be journalled"),
+        (story("x")[0], "run 'x' was about to be written to run 'r'"),
+    ):
+        claim = journal.claim_sync("r")
+        with pytest.raises(UsageError, match=words):
+            claim.write([*story(), record]).result()
+        with pytest.raises(JournalError, match=words):
+            claim.write(story()).result()
+        assert journal.runs_sync() == []
+        claim.give_back().result()
+    keep(journal, story())
 
 
 def test_after_a_record_that_cannot_be_written_nothing_is(journal: Store, story: Story) -> None:

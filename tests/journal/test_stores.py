@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hookline import AgentBuilder, SQLiteJournal
-from hookline.errors import JournalError, RunInUseError
-from hookline.journal import MemoryJournal, Record
+from hookline import AgentBuilder, RunStatus, SQLiteJournal, tool
+from hookline.errors import JournalError, UsageError
+from hookline.journal import JournalStore, MemoryJournal, Record
 from hookline.journal.sqlite import JournalFile
-from hookline.testing import ScriptedDriver, say
+from hookline.testing import ScriptedDriver, call, say
 
 Story = Callable[..., list[Record]]
 
@@ -100,7 +100,7 @@ def test_a_forgotten_journal_has_no_thread(path: Path) -> None:
 async def test_a_claim_that_is_cancelled_twice_is_given_back(
     sqlite: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever does not even wait for that has not taken the run either."""
+    """However often the caller is cancelled: when it has ended, the next one can have the run."""
     go_on, claim = threading.Event(), JournalFile.claim
 
     def slowly(journal: JournalFile, run_id: str) -> object:
@@ -110,18 +110,48 @@ async def test_a_claim_that_is_cancelled_twice_is_given_back(
     await sqlite.open()
     monkeypatch.setattr(JournalFile, "claim", slowly)
     waiting = asyncio.ensure_future(sqlite.claim("r"))
-    for _ in range(2):
+    for _ in range(3):
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.sleep(0)
+    go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    go_on.set()
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            (await sqlite.claim("r")).give_back()
-            return
-        except RunInUseError:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+    (await sqlite.claim("r")).give_back()
+
+
+@pytest.mark.parametrize("kind", ["memory", "NORMAL", "FULL"])
+async def test_a_run_fails_when_its_journal_is_closed(kind: str, path: Path) -> None:
+    """Before its next tool starts, and its result says why."""
+    journal: JournalStore = MemoryJournal()
+    if kind != "memory":
+        journal = SQLiteJournal(path, synchronous=kind)  # type: ignore[arg-type]
+    did: list[int] = []
+
+    @tool
+    async def close(number: int) -> str:
+        """Close the journal."""
+        did.append(number)
+        await journal.close()
+        return "closed"
+
+    turns = [call("close", number=1), call("close", number=2), say("done")]
+    agent = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(close)
+    result = await agent.with_journal(journal).build().run("go", run_id="r")
+    assert (result.status, did) == (RunStatus.FAILED, [1])
+    assert isinstance(result.error, JournalError)
+    assert "its journal closed" in str(result.error)
+
+
+async def test_memory_is_closed_like_a_file(story: Story) -> None:
+    """What is claimed is given back, and nothing can be asked of it any more."""
+    journal = MemoryJournal()
+    claim = await journal.claim("r")
+    await asyncio.wrap_future(claim.write(story()))
+    for _ in range(2):
+        await journal.close()
+    with pytest.raises(JournalError, match="given back"):
+        claim.write([]).result()
+    for asked in (journal.read("r"), journal.claim("r"), journal.runs(), journal.check()):
+        with pytest.raises(UsageError, match="closed"):
+            await asked

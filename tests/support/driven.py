@@ -47,6 +47,7 @@ class Tape(PlainInbox):
 class _Claim(NamedTuple):
     tape: Tape
     run_id: str
+    steps_before_loss = None
 
     def write(self, records: Sequence[Record]) -> Future[None]:
         self.tape.written += records

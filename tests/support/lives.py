@@ -51,6 +51,7 @@ class Tape(PlainInbox):
 class TapeClaim(NamedTuple):
     tape: Tape
     run_id: str
+    steps_before_loss = None
 
     def write(self, records: Sequence[Record]) -> Future[None]:
         self.tape.write(records)

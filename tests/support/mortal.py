@@ -172,6 +172,7 @@ class WatchedClaim:
     def __init__(self, claim: Any, reaper: Reaper) -> None:
         self.claim, self.reaper = claim, reaper
         self.run_id, self.give_back = claim.run_id, claim.give_back
+        self.steps_before_loss = claim.steps_before_loss
 
     def write(self, records: Any) -> Any:
         """Written here or by the writer's thread, which may die at it."""

@@ -109,6 +109,8 @@ class PlainStore(PlainInbox):
 class PlainClaim:
     """Writes at once."""
 
+    steps_before_loss = None
+
     def __init__(self, store: PlainStore, run_id: str) -> None:
         self._store = store
         self._is_held = True

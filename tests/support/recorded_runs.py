@@ -104,6 +104,7 @@ class Tape(PlainInbox):
 class TapeClaim(NamedTuple):
     tape: Tape
     run_id: str
+    steps_before_loss = None
 
     def write(self, records: Sequence[Record]) -> Future[None]:
         self.tape.write(self.run_id, [encode(record) for record in records])

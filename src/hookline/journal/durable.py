@@ -237,8 +237,7 @@ class Stored(Durable):
         """How many of the records were passed to the store."""
         self._is_due = False
         self._written: Future[None] | None = None
-        self._lost_steps: float | None = getattr(claim, "steps_before_loss", None)
-        """How many steps it may have made before a loss. A store that cannot tell has none."""
+        self._lost_steps: float | None = claim.steps_before_loss
 
     @property
     def is_after_loss(self) -> bool:

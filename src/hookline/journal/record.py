@@ -234,6 +234,8 @@ class CallSettled(Record, frozen=True, gc=False, omit_defaults=True, tag="tool_r
     result: ToolResult = ToolResult()
     is_of_hook: bool = False
     """Only in a store: the result is what the last hook that changed it made of it."""
+    error_of: int | None = None
+    """Only in a store: the error of the result is that of the record with this number."""
 
 
 class ApprovalAsked(Record, frozen=True, gc=False, omit_defaults=True, tag="approval_asked"):
@@ -292,6 +294,8 @@ class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"
     cuts: dict[str, int] | None = None
     """Only in a store: results and messages that have nothing but the id of a call are those of the `tool_result`
     records. The numbers say where the text of a message was cut, by call id."""
+    errors_of: tuple[int, ...] = ()
+    """Only in a store: the errors of the step are those of the records with these numbers."""
 
 
 class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_paused"):
@@ -302,6 +306,8 @@ class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_pa
     counters: Counters = NO_COUNTERS
     is_short: bool = False
     """Only in a store: results that have nothing but the id of a call are those of the `tool_result` records."""
+    errors_of: tuple[int, ...] = ()
+    """Only in a store: the errors of the step so far are those of the records with these numbers."""
 
 
 class ChildStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="child_started"):

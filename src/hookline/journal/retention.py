@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import timedelta
 
 import msgspec
 
+from hookline.errors import UsageError
 from hookline.journal.run_info import RunInfo
 from hookline.journal.session import stream_of
 from hookline.state import RunStatus
@@ -15,25 +17,41 @@ _UNFINISHED = (RunStatus.RUNNING, RunStatus.PAUSED)
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """What may be deleted: trees of runs that are old enough, and not among the newest."""
+    """What `prune` may delete: trees of runs that are old enough, and not among the newest."""
 
-    older_than: float | None
-    """Seconds since the last record; None for any age."""
-    keep: int
-    unfinished: bool
+    older_than: timedelta | float | None = None
+    """Time since the last record, in seconds or as a timedelta; None for any age."""
+    keep: int | None = None
+    unfinished: bool = False
 
-    def choose(self, runs: list[RunInfo], now: float) -> list[list[str]]:
+    def __post_init__(self) -> None:
+        if self.older_than is None and self.keep is None:
+            raise UsageError(
+                "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
+            )
+        if self._seconds < 0 or (self.keep or 0) < 0:
+            raise UsageError("older_than and keep cannot be negative.")
+
+    @property
+    def _seconds(self) -> float:
+        age = self.older_than
+        return age.total_seconds() if isinstance(age, timedelta) else age or 0.0
+
+    def choose(
+        self, runs: list[RunInfo], now: float, driven: Collection[str] = ()
+    ) -> list[list[str]]:
         """The trees to delete, of runs that are listed newest first: parents with children, sessions with runs.
 
-        A tree that a kept run continues is kept.
+        A tree with a run that is driven is kept, and so is a tree that a kept run continues.
         """
         trees = _trees(runs)
         chosen = {
             number
             for number, tree in enumerate(trees)
-            if number >= self.keep
+            if number >= (self.keep or 0)
             and self._is_old(tree, now)
             and (self.unfinished or not any(_is_unfinished(run) for run in tree))
+            and not any(run.run_id in driven for run in tree)
         }
         tree_of = {run.run_id: number for number, tree in enumerate(trees) for run in tree}
         kept = [number for number in range(len(trees)) if number not in chosen]
@@ -45,7 +63,7 @@ class Retention(msgspec.Struct, frozen=True):
 
     def _is_old(self, tree: list[RunInfo], now: float) -> bool:
         latest = max(run.updated_at for run in tree)
-        return self.older_than is None or latest < now - self.older_than
+        return self.older_than is None or latest < now - self._seconds
 
 
 def owner_of(run_id: str, session_id: object, parent: str | None, kind: object) -> str | None:

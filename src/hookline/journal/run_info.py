@@ -98,6 +98,22 @@ def session_info(entry: RunInfo) -> SessionInfo:
     )
 
 
+def check_run_id(run_id: str) -> None:
+    """Refuse what cannot be the id of a run."""
+    if not isinstance(run_id, str) or not run_id:
+        raise UsageError("a run id cannot be empty.", remedy="Give a run_id.")
+    try:
+        run_id.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the run id {run_id!r} is not valid Unicode.") from None
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuse what cannot be the length of a list."""
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit cannot be {limit}.", remedy="Leave it out to get all.")
+
+
 def check_records(run_id: str, records: Sequence[Record]) -> None:
     """Refuse records that do not belong into the journal of this run."""
     for record in records:

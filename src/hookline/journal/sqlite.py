@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from typing import IO, TypeVar
@@ -50,7 +50,14 @@ from hookline.journal.lease import take_lease
 from hookline.journal.losses import End, examine_end, find_missing, lost_error
 from hookline.journal.record import EarlierRun, Record, RunStarted
 from hookline.journal.retention import Retention, with_descendants
-from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
+from hookline.journal.run_info import (
+    RunInfo,
+    SessionInfo,
+    check_limit,
+    check_run_id,
+    session_info,
+    summarise,
+)
 from hookline.journal.tables import (
     RunEnd,
     Tables,
@@ -88,13 +95,18 @@ class Journal(ABC):
     def _get_writer(self) -> Writer:
         """The writer. Raises when nothing can be written."""
 
+    def close(self) -> None:
+        """Give back what is claimed, when it is written."""
+        for claim in list(self._claims):
+            claim.give_back()
+
     def _examine_end(self) -> End:
         """What was committed and is not there. Only a file can lose something."""
         return End()
 
     def claim(self, run_id: str) -> RunClaim:
         """Take a run, new or known, for this process. Raises RunInUseError when another live process has it."""
-        _check_run_id(run_id)
+        check_run_id(run_id)
         writer = self._get_writer()
         release = self._lease(run_id)
         try:
@@ -122,11 +134,13 @@ class Journal(ABC):
         limit: int | None = None,
     ) -> list[RunInfo]:
         """The recorded runs, newest first."""
+        check_limit(limit)
         with self._snapshot() as tables:
             return tables.infos("run", session_id=session_id, status=status, limit=limit)
 
     def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
         """The sessions, the one that was written last first."""
+        check_limit(limit)
         with self._snapshot() as tables:
             infos = tables.infos("session", limit=limit, newest_by="updated_at")
         return [session_info(info) for info in infos]
@@ -149,6 +163,8 @@ class Journal(ABC):
             if known is None:
                 raise _unknown(run_id)
             count = known[1].records if records is None else records
+            if not 1 <= count <= known[1].records:
+                raise _no_such_records(run_id, known[1].records, count)
             return EarlierRun(run_id, count, tables.link_after(run_id, count).hex())
 
     def read_earlier(self, earlier: EarlierRun) -> list[Record]:
@@ -266,30 +282,26 @@ class Journal(ABC):
         paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven, and
         runs that a kept run continues, are always kept. Returns the ids of the deleted runs.
         """
-        if older_than is None and keep is None:
-            raise UsageError(
-                "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
-            )
-        age = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if (age or 0) < 0 or (keep or 0) < 0:
-            raise UsageError("older_than and keep cannot be negative.")
-        retention = Retention(older_than=age, keep=keep or 0, unfinished=unfinished)
+        retention = Retention(older_than=older_than, keep=keep, unfinished=unfinished)
         chosen = self._choose(retention)
         deleted: list[str] = []
+        driven: set[str] = set()
         for start in range(0, len(chosen), _TREES_AT_ONCE):
             with ExitStack() as leases:
                 trees = chosen[start : start + _TREES_AT_ONCE]
-                free = [tree for tree in trees if self._can_lease(tree, leases)]
+                for tree in trees:
+                    if not self._can_lease(tree, leases):
+                        driven.update(tree)
                 # Now nobody can resume them. One that was resumed since it was chosen is kept.
-                still = set(map(tuple, self._choose(retention)))
-                run_ids = [run_id for tree in free if tuple(tree) in still for run_id in tree]
+                still = set(map(tuple, self._choose(retention, driven)))
+                run_ids = [run_id for tree in trees if tuple(tree) in still for run_id in tree]
                 self._remove(run_ids)
                 deleted += run_ids
         return deleted
 
-    def _choose(self, retention: Retention) -> list[list[str]]:
+    def _choose(self, retention: Retention, driven: Collection[str] = ()) -> list[list[str]]:
         with self._snapshot() as tables:
-            return retention.choose(tables.infos(), time.time())
+            return retention.choose(tables.infos(), time.time(), driven)
 
     def _can_lease(self, tree: list[str], leases: ExitStack) -> bool:
         """Lease each run of a tree, or none when one of them is being driven."""
@@ -369,16 +381,6 @@ def _no_backup(path: str) -> JournalError:
     )
 
 
-def _check_run_id(run_id: str) -> None:
-    """Refuse what cannot be the id of a run."""
-    if not isinstance(run_id, str) or not run_id:
-        raise UsageError("a run id cannot be empty.", remedy="Give a run_id.")
-    try:
-        run_id.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"the run id {run_id!r} is not valid Unicode.") from None
-
-
 def _get(tables: Tables, run_id: str) -> StoredRun:
     stored = tables.read_stored(run_id)
     if stored is None:
@@ -405,6 +407,13 @@ def _unknown(run_id: str) -> UnknownRunError:
     return UnknownRunError(
         f"there is no run '{run_id}' in the journal.",
         remedy="journal.runs() lists those there are.",
+    )
+
+
+def _no_such_records(run_id: str, count: int, wanted: int) -> JournalError:
+    return JournalError(
+        f"run '{run_id}' has {count} records, so a later run cannot continue its first {wanted}.",
+        remedy="Read the run again: journal.read(run_id).",
     )
 
 
@@ -518,8 +527,7 @@ class JournalFile(Journal):
     def close(self) -> None:
         """Write what is queued, give back what is claimed, and close the file."""
         if os.getpid() == self._pid:
-            for claim in list(self._claims):
-                claim.give_back()
+            super().close()
         self._close()
 
     @contextmanager
@@ -601,7 +609,7 @@ class JournalInMemory(Journal):
     def __init__(self) -> None:
         writer = Writer(open_in_memory(), "", None, waits_for_disk=False)
         super().__init__(writer)
-        weakref.finalize(self, writer.close)
+        self._close = weakref.finalize(self, writer.close)
         self._held: set[str] = set()
         self._lock = threading.Lock()
 
@@ -609,7 +617,9 @@ class JournalInMemory(Journal):
         return "the journal in memory"
 
     def close(self) -> None:
-        """Do nothing: there is no file."""
+        """Give back what is claimed, and forget the runs."""
+        super().close()
+        self._close()
 
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
@@ -617,6 +627,11 @@ class JournalInMemory(Journal):
             yield Tables(connection, str(self))
 
     def _get_writer(self) -> Writer:
+        if not self._close.alive:
+            raise UsageError(
+                "this journal is closed, and its runs are gone.",
+                remedy="Close it after the last use.",
+            )
         assert self._writer is not None
         return self._writer
 

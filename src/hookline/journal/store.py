@@ -24,21 +24,27 @@ if TYPE_CHECKING:
 
 
 class Claim(Protocol):
-    """A run that only this process may write, until it is given back or this process dies.
-
-    A store that may lose the end of a run gives its claims an attribute `steps_before_loss` too: see docs/journal.md.
-    """
+    """A run that only this process may write, until it is given back or this process dies."""
 
     @property
     def run_id(self) -> str:
         """The run."""
         ...
 
+    @property
+    def steps_before_loss(self) -> int | None:
+        """How many steps the run may have made before its end was lost and that was accepted; None if nothing was.
+
+        What a step up to there may have done without a record is in doubt when the run continues.
+        """
+        ...
+
     def write(self, records: Sequence[Record]) -> Future[None]:
         """Write records, in order, or queue them. The future is done when they are committed, or fails.
 
         Records of one call are written together or not at all. After a failure nothing more is written. No records:
-        the future is that of the last ones.
+        the future is that of the last ones. Whatever is wrong is in the future: this raises nothing itself, also when
+        the run was given back or the store closed.
         """
         ...
 
@@ -53,8 +59,9 @@ class Claim(Protocol):
 class JournalStore(ABC):
     """Many runs, each an append-only list of records.
 
-    Every method opens the store if it is not open, and may be called from any event loop. `read_sync` is `read` for
-    code that is not async, and so on: a store has them from here.
+    Every method opens the store if it is not open, and may be called from any event loop, in any thread, while another
+    one waits here. A store that was closed stays closed: what is asked of it then raises UsageError. `read_sync` is
+    `read` for code that is not async, and so on: a store has them from here.
     """
 
     @abstractmethod
@@ -69,7 +76,8 @@ class JournalStore(ABC):
     async def claim(self, run_id: str) -> Claim:
         """Take a run, new or known, for this process. Raises RunInUseError when somebody has it, in this process too.
 
-        A caller that is cancelled while it waits has not taken it.
+        The id is any text that UTF-8 can hold, but not empty: UsageError. A caller that is cancelled while it waits
+        has not taken the run.
         """
 
     @abstractmethod
@@ -84,7 +92,8 @@ class JournalStore(ABC):
     async def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
         """What a later run names to continue a run: all of it, or its first records. Raises UnknownRunError.
 
-        The head is a digest of the records. It changes when one of them does.
+        The head is a digest of the records. It changes when one of them does. Raises JournalError when the run has not
+        so many records, and for none.
         """
 
     @abstractmethod
@@ -95,11 +104,11 @@ class JournalStore(ABC):
         status: RunStatus | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
-        """The recorded runs, newest first, without the records of sessions."""
+        """The recorded runs, newest first, without the records of sessions; at most `limit`, which is not negative."""
 
     @abstractmethod
     async def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
-        """The sessions, the one that was written last first."""
+        """The sessions, the one that was written last first; at most `limit`, which is not negative."""
 
     @abstractmethod
     async def post(self, message: InboxMessage) -> None:
@@ -132,7 +141,8 @@ class JournalStore(ABC):
 
         Children are deleted with their parents, and runs of a session that is kept here with the session. Running and
         paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are claimed, and runs that a
-        kept run continues, are always kept. Returns the ids of the deleted runs.
+        kept run continues, are always kept. Returns the ids of the deleted runs. Raises UsageError without a limit,
+        and for a negative one.
         """
 
     @abstractmethod

@@ -2,13 +2,15 @@
 
 Whoever reads a journal gets every record whole. In a store, the result is in the `tool_result` record; the record of
 its step names the call and leaves out the result, its files and the message about it. A result that a hook gave is in
-the record of the hook. Rejected: records that leave it out in memory too, because every listener would have to put
-them together again.
+the record of the hook. An error is in the first record that has it: the `error` record, or the `tool_result` record
+where hooks could have withheld its words. Rejected: records that leave it out in memory too, because every listener
+would have to put them together again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 
 from hookline.journal.record import (
     CallSettled,
+    ErrorRaised,
     HookRan,
     Record,
     StepFinished,
@@ -23,7 +26,7 @@ from hookline.journal.record import (
     StepStarted,
 )
 from hookline.journal.record_json import decode, encode_readable
-from hookline.state import Message, PendingCall, ToolMessage, ToolResult, tool_message
+from hookline.state import ErrorInfo, Message, PendingCall, ToolMessage, ToolResult, tool_message
 
 _CUT = "\n[cut here: "
 """Where `tool_message` cuts a long text."""
@@ -37,6 +40,8 @@ class StoredForm:
         """Of the step so far, by call id."""
         self._given: dict[str, Any] = {}
         """What hooks last made of the result of a call, as JSON."""
+        self._errors: dict[int, ErrorInfo] = {}
+        """Of the step so far, by the number of the record."""
 
     def see(self, records: Iterable[Record]) -> None:
         """Take note of records that were written before, by somebody else."""
@@ -67,36 +72,71 @@ class StoredForm:
         if kind is CallSettled:
             result: ToolResult = record.result  # type: ignore[attr-defined]
             self._results[result.call_id] = result
+            self._note_error(record.seq, result.error)
+        elif kind is ErrorRaised:
+            self._note_error(record.seq, record.error)  # type: ignore[attr-defined]
         elif kind is HookRan:
             changes = record.changes  # type: ignore[attr-defined]
             if changes is not None and "execution" in changes:
                 self._given[record.call_id] = changes["execution"]  # type: ignore[attr-defined]
-        elif kind is StepStarted and (self._results or self._given):
-            self._results, self._given = {}, {}
+        elif kind is StepStarted and (self._results or self._given or self._errors):
+            self._results, self._given, self._errors = {}, {}, {}
+
+    def _note_error(self, seq: int, error: ErrorInfo | None) -> None:
+        if error is not None:
+            self._errors[seq] = error
 
     def _whole(self, record: Record) -> Record:
         """A record with what its stored form leaves out."""
-        if isinstance(record, StepFinished) and record.cuts is not None:
-            step, cuts = record.step, record.cuts
-            return replace(
-                record,
-                step=replace(step, results=tuple(map(self._result, step.results))),
-                messages=tuple(self._message(each, cuts) for each in record.messages),
-                cuts=None,
-            )
-        if isinstance(record, StepPaused) and record.is_short and record.pending is not None:
+        kind = type(record)
+        if kind is CallSettled:
+            return self._whole_result(record)  # type: ignore[arg-type]
+        if kind is StepFinished:
+            return self._whole_step(record)  # type: ignore[arg-type]
+        if kind is StepPaused:
+            return self._whole_pause(record)  # type: ignore[arg-type]
+        return record
+
+    def _whole_result(self, record: CallSettled) -> CallSettled:
+        if record.error_of is not None:
+            result = replace(record.result, error=self._errors.get(record.error_of))
+            return replace(record, result=result, error_of=None)
+        if not record.is_of_hook:
+            return record
+        call_id, name = record.result.call_id, record.result.name
+        given = msgspec.convert(self._given.get(call_id, {}), ToolResult)
+        return replace(record, result=replace(given, call_id=call_id, name=name), is_of_hook=False)
+
+    def _whole_step(self, record: StepFinished) -> StepFinished:
+        if record.errors_of:
+            step = replace(record.step, errors=self._errors_of(record.errors_of))
+            record = replace(record, step=step, errors_of=())
+        if record.cuts is None:
+            return record
+        step, cuts = record.step, record.cuts
+        return replace(
+            record,
+            step=replace(step, results=tuple(map(self._result, step.results))),
+            messages=tuple(self._message(each, cuts) for each in record.messages),
+            cuts=None,
+        )
+
+    def _whole_pause(self, record: StepPaused) -> StepPaused:
+        pending = record.pending
+        if pending is None:
+            return record
+        if record.errors_of:
+            pending = replace(pending, errors=self._errors_of(record.errors_of))
+        if record.is_short:
             calls = tuple(
                 each if each.result is None else replace(each, result=self._result(each.result))
-                for each in record.pending.calls
+                for each in pending.calls
             )
-            return replace(record, pending=replace(record.pending, calls=calls), is_short=False)
-        if isinstance(record, CallSettled) and record.is_of_hook:
-            call_id, name = record.result.call_id, record.result.name
-            given = msgspec.convert(self._given.get(call_id, {}), ToolResult)
-            return replace(
-                record, result=replace(given, call_id=call_id, name=name), is_of_hook=False
-            )
-        return record
+            pending = replace(pending, calls=calls)
+        return replace(record, pending=pending, is_short=False, errors_of=())
+
+    def _errors_of(self, numbers: Sequence[int]) -> tuple[ErrorInfo, ...]:
+        return tuple(self._errors[number] for number in numbers if number in self._errors)
 
     def _result(self, stored: ToolResult) -> ToolResult:
         if stored != ToolResult(call_id=stored.call_id):
@@ -113,21 +153,22 @@ class StoredForm:
 
     def _shorten_result(self, record: CallSettled) -> CallSettled:
         result = record.result
-        if result.call_id not in self._given:
-            return record
-        named = ToolResult(call_id=result.call_id, name=result.name)
-        short = replace(record, result=named, is_of_hook=True)
-        try:
-            return short if self._whole(short) == record else record
-        except (
-            msgspec.ValidationError,
-            ValueError,
-            TypeError,
-        ):  # what a hook gave may be no result
-            return record
+        if result.call_id in self._given:
+            named = ToolResult(call_id=result.call_id, name=result.name)
+            short = replace(record, result=named, is_of_hook=True)
+            # What a hook gave may be no result.
+            with suppress(msgspec.ValidationError, ValueError, TypeError):
+                if self._whole(short) == record:
+                    return short
+        if result.error is not None and (numbers := self._find_errors((result.error,))):
+            return replace(record, result=replace(result, error=None), error_of=numbers[0])
+        return record
 
     def _shorten_step(self, record: StepFinished) -> StepFinished:
         step = record.step
+        if step.errors and (numbers := self._find_errors(step.errors)):
+            step = replace(step, errors=())
+            record = replace(record, step=step, errors_of=numbers)
         if not step.results or not self._results:
             return record
         results, cuts = self._name_known(step.results), dict[str, int]()
@@ -138,7 +179,12 @@ class StoredForm:
 
     def _shorten_pause(self, record: StepPaused) -> StepPaused:
         pending = record.pending
-        if pending is None or not self._results:
+        if pending is None:
+            return record
+        if pending.errors and (numbers := self._find_errors(pending.errors)):
+            pending = replace(pending, errors=())
+            record = replace(record, pending=pending, errors_of=numbers)
+        if not self._results:
             return record
         calls: list[PendingCall] = []
         for call in pending.calls:
@@ -147,6 +193,13 @@ class StoredForm:
                 return record
             calls.append(replace(call, result=results[0]) if results else call)
         return replace(record, pending=replace(pending, calls=tuple(calls)), is_short=True)
+
+    def _find_errors(self, errors: Sequence[ErrorInfo]) -> tuple[int, ...]:
+        """The numbers of the records that have these errors; none if one of them is in no record."""
+        numbers = {error: number for number, error in self._errors.items()}
+        if any(error not in numbers for error in errors):
+            return ()
+        return tuple(numbers[error] for error in errors)
 
     def _name_known(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...] | None:
         """These results; of those that are written already, only the call. None if one could be taken for that."""

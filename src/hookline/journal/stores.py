@@ -12,6 +12,7 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import IO, TypeVar, get_args
 
@@ -208,7 +209,11 @@ class SQLiteJournal(LocalStore):
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             taking.add_done_callback(_give_back)
-            await asyncio.wait([taking])  # whoever wants it next can have it
+            while (
+                not taking.done()
+            ):  # whoever wants it next can have it, also if this is cancelled again
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([taking])
             raise
 
     async def _ask(self, work: Callable[[Journal], T], *, is_long: bool = False) -> T:
@@ -261,4 +266,5 @@ class MemoryJournal(LocalStore):
         return work(self._journal)
 
     async def close(self) -> None:
-        """Do nothing: there is no file."""
+        """Give back what is claimed. The runs are gone."""
+        self._journal.close()

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias, TypeVar
 
-from hookline.errors import JournalError, UsageError
+from hookline.errors import HooklineError, JournalError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
@@ -48,6 +48,8 @@ _SMALL = 64 * 1024
 """Bytes of a batch that the caller writes itself: about a tenth of a millisecond."""
 _SLOW_SECONDS = 0.05
 """After a commit that took so long the thread takes over until one is quick: no event loop waits for a slow disk."""
+_IN_PLACE_SECONDS = 0.02
+"""For so long the file is taken to be where it was: to look costs a tenth of a commit."""
 _PAGE = 4096
 _LOG_PAGES = 1000
 """Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
@@ -58,7 +60,7 @@ _READERS_SECONDS = 0.5
 """How long it waits. A reader that takes longer lets the log grow: by a thousand pages in that time."""
 
 
-def _finished_future(error: JournalError | None = None) -> Future[None]:
+def _finished_future(error: HooklineError | None = None) -> Future[None]:
     future: Future[None] = Future()
     if error is None:
         future.set_result(None)
@@ -91,6 +93,7 @@ class Writer:
         self._path = path or "in memory"
         self._file = path
         self._identity = _identity(path)
+        self._seen_at = -math.inf
         self._pid = os.getpid()
         self._waits_for_disk = waits_for_disk
         self._is_slow = False
@@ -125,7 +128,7 @@ class Writer:
             if not self._is_open:
                 raise closed_error()
             try:
-                self._check_in_place()
+                self._check_in_place(time.monotonic())
                 result = work(connection)
                 self._note_history()
                 return result
@@ -186,7 +189,8 @@ class Writer:
         cursor = self._cursor
         began = time.monotonic()
         try:
-            self._check_in_place()
+            if began - self._seen_at > _IN_PLACE_SECONDS:
+                self._check_in_place(began)
             cursor.execute("BEGIN IMMEDIATE")
             for batch in batches:
                 batch.write(cursor)
@@ -325,9 +329,11 @@ class Writer:
 
     # --- errors ----------------------------------------------------------------------------------------
 
-    def _check_in_place(self) -> None:
+    def _check_in_place(self, now: float) -> None:
         # SQLite would continue to write to a file that was deleted or moved, and all of it would be lost.
+        self._seen_at = now
         if _identity(self._file) != self._identity:
+            self._seen_at = -math.inf
             raise JournalError(
                 f"the journal '{self._path}' was deleted, moved or replaced while it was open.",
                 remedy="Put it back, or open the journal again.",
@@ -403,7 +409,7 @@ class RunClaim:
         self._has_past = tail.records > 0 and info.kind == "run"
         """Somebody has written to it before, and may have left a step unfinished."""
         self._latest = DONE
-        self._failure: JournalError | None = None
+        self._failure: HooklineError | None = None
         self._is_held = True
         self._lock = threading.Lock()
 
@@ -416,34 +422,34 @@ class RunClaim:
         """Write records, in order. The future is done when they are committed, and fails if they cannot be."""
         with self._lock:
             if not self._is_held:
-                raise UsageError(
-                    f"run '{self.run_id}' was given back, and cannot be written any more.",
-                    remedy="Claim it again: journal.claim(run_id).",
-                )
+                return _finished_future(_given_back_error(self.run_id))
             if self._failure is not None:
                 return _finished_future(self.refusal())
-            check_records(self.run_id, records)
             if records:
                 self._latest = self._encode_and_put(records)
             return self._latest
 
     def _encode_and_put(self, records: Sequence[Record]) -> Future[None]:
+        problem: HooklineError
         try:
+            check_records(self.run_id, records)
             if self._has_past:  # before anything of ours is queued
                 self._has_past = False
                 self._form.see(self._journal.read(self.run_id))
             bodies = [self._form.encode(record) for record in records]
+            before, self._info = self._info, summarise(self._info, records)
+            return self._writer.write(Batch(self, bodies, before, self._info))
+        except HooklineError as error:
+            problem = error
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             problem = JournalError(
                 f"a record of run '{self.run_id}' cannot be written: {error}.",
                 remedy="Records hold JSON only: see which hook or tool put something else there.",
             )
-            self.fail(problem)
-            return _finished_future(problem)
-        before, self._info = self._info, summarise(self._info, records)
-        return self._writer.write(Batch(self, bodies, before, self._info))
+        self.fail(problem)
+        return _finished_future(problem)
 
-    def fail(self, error: JournalError) -> None:
+    def fail(self, error: HooklineError) -> None:
         """Note that a write has failed."""
         self._failure = self._failure or error
 
@@ -541,6 +547,14 @@ class Batch:
             self.done.set_result(None)
         else:
             self.done.set_exception(self._error)
+
+
+def _given_back_error(run_id: str) -> JournalError:
+    """Its owner has given it back, or closed the journal."""
+    return JournalError(
+        f"run '{run_id}' was given back, or its journal closed: it cannot be written any more.",
+        remedy="Close a journal when its runs are over. Claim the run again: journal.claim(run_id).",
+    )
 
 
 def _conflict_error(run_id: str) -> JournalError:

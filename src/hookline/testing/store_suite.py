@@ -10,10 +10,12 @@ import asyncio
 import gc
 import inspect
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +29,7 @@ from hookline.journal import (
     InboxAnswer,
     InboxCancel,
     InboxMessage,
+    JournalStore,
     PromptSubmitted,
     Record,
     SessionCreated,
@@ -41,7 +44,7 @@ from hookline.sessions import Sessions
 from hookline.state import Decision, RunStatus
 from hookline.testing.report import Deviation, Inapplicable, Mismatch, SuiteReport
 from hookline.testing.report import run_cases as _run_cases  # a case is what has no underscore
-from hookline.testing.store_setup import StoreSetup, StoreSubject, give_back, story, write
+from hookline.testing.store_setup import StoreSetup, StoreSubject, Turns, give_back, story, write
 from hookline.tools import tool
 
 # --- records --------------------------------------------------------------------------------------
@@ -100,6 +103,9 @@ async def a_batch_is_written_whole_or_not_at_all(setup: StoreSetup) -> None:
         what = f"a batch with a {type(each).__name__} of run '{each.run_id}'"
         await setup.expect_error(what, HooklineError, write(claim, [records[2], each]))
         setup.expect("the records", records[:2], await setup.store.read("r"))
+        await setup.expect_error("what follows it", HooklineError, write(claim, [records[2]]))
+        await give_back(claim)
+        claim = await setup.store.claim("r")
 
 
 async def any_content_is_kept(setup: StoreSetup) -> None:
@@ -131,6 +137,29 @@ async def large_records_are_kept(setup: StoreSetup) -> None:
     setup.expect("whether the many are the same", True, found == [*first, *many])
 
 
+async def a_run_has_any_name(setup: StoreSetup) -> None:
+    """Names that differ in case or a space are different names. None at all is refused."""
+    for name in ("", "\ud800"):
+        await setup.expect_error(f"a run named {name!r}", UsageError, setup.store.claim(name))
+    names = (
+        "r",
+        "R",
+        "r ",
+        " r",
+        "it's; DROP TABLE runs",
+        "a/b/../c",
+        "%s_*",
+        "two\nlines",
+        "日本",
+    )
+    await setup.keep(*(story(name, prompt=f"prompt of {name}") for name in names))
+    listed = sorted(each.run_id for each in await setup.store.runs())
+    setup.expect("the names", sorted(names), listed)
+    for name in names:
+        expected = story(name, prompt=f"prompt of {name}")
+        setup.expect(f"the records of {name!r}", expected, await setup.store.read(name))
+
+
 async def runs_do_not_mix(setup: StoreSetup) -> None:
     """Twenty runs that are written at the same time have each their own records."""
     stories = [story(f"run {number}", prompt=f"prompt {number}") for number in range(20)]
@@ -155,6 +184,7 @@ async def a_run_is_claimed_once(setup: StoreSetup) -> None:
     """Until it is given back; another run is free meanwhile."""
     claim = await setup.store.claim("r")
     setup.expect("the run of the claim", "r", claim.run_id)
+    setup.expect("its steps before a loss", None, claim.steps_before_loss)
     await setup.expect_error("a second claim", RunInUseError, setup.store.claim("r"), "r")
     await give_back(await setup.store.claim("other"))
     await write(claim, story("r")[:1])
@@ -205,8 +235,9 @@ async def a_forgotten_claim_is_given_back(setup: StoreSetup) -> None:
     """Nobody has it any more, so nobody can give it back."""
     claim = await setup.store.claim("r")
     del claim
-    for _ in range(100):
-        gc.collect()
+    for number in range(100):
+        if number % 20 == 0:
+            gc.collect()
         await asyncio.sleep(0.01)
         try:
             await setup.store.claim("r")
@@ -266,15 +297,89 @@ async def a_cancelled_wait_loses_no_record(setup: StoreSetup) -> None:
     setup.expect("the records", story("r"), await setup.store.read("r"))
 
 
+def _questions(store: JournalStore) -> dict[str, Callable[[], Awaitable[object]]]:
+    """What can be asked about a run 'r' again and again, with the same answer."""
+    earlier = EarlierRun("r", 6, "no such head")
+    return {
+        "read": lambda: store.read("r"),
+        "read_earlier": lambda: _refusal(store.read_earlier(earlier)),
+        "refer": lambda: store.refer("r"),
+        "runs": store.runs,
+        "sessions": store.sessions,
+        "post": lambda: store.post(_CANCEL),
+        "inbox": lambda: store.inbox("r"),
+        "delete": lambda: _refusal(store.delete("x")),
+        "prune": lambda: store.prune(keep=1000),
+        "check": store.check,
+        "claim": lambda: _claim_shortly(store),
+    }
+
+
+_CANCEL = InboxCancel(run_id="r", by="ann")
+
+
+async def _refusal(waiting: Awaitable[object]) -> str:
+    try:
+        await waiting
+    except (JournalError, UnknownRunError) as error:
+        return str(error)
+    return "no error"
+
+
+async def _claim_shortly(store: JournalStore) -> None:
+    await give_back(await store.claim("r"))
+
+
+def _in_a_new_loop(ask: Callable[[], Awaitable[object]]) -> object:
+    async def main() -> object:
+        return await ask()
+
+    return asyncio.run(main())
+
+
 async def any_event_loop_may_ask(setup: StoreSetup) -> None:
-    """Also one in another thread, and code that has none."""
+    """Also one in another thread, several at once, and code that has none."""
     await setup.keep(story("r"))
-    found = await asyncio.to_thread(setup.store.read_sync, "r")
-    setup.expect("what another thread reads", story("r"), found)
+    await setup.store.post(_CANCEL)
+    for what, ask in _questions(setup.store).items():
+        here = await ask()
+        for _ in range(2):
+            there = await asyncio.to_thread(_in_a_new_loop, ask)
+            setup.expect(f"{what} in another event loop", here, there)
+        if what != "claim":
+            threads = [asyncio.to_thread(_in_a_new_loop, ask) for _ in range(3)]
+            at_once = await asyncio.gather(ask(), *threads)
+            setup.expect(f"{what} in several at once", [here] * 4, at_once)
+        setup.expect(f"{what} in the first one again", here, await ask())
     claim = await asyncio.to_thread(setup.store.claim_sync, "r")
     await setup.expect_error("a claim", RunInUseError, setup.store.claim("r"))
     await give_back(claim)
     setup.expect("the records", story("r"), await setup.store.read("r"))
+
+
+_LONG_WAIT = 0.05
+"""Seconds for which a method may keep the event loop waiting. It is measured several times, and the best one counts."""
+
+
+async def the_event_loop_goes_on(setup: StoreSetup) -> None:
+    """What waits for a disk, a network or a lock waits elsewhere."""
+    await setup.keep(story("r"))
+    for what, ask in _questions(setup.store).items():
+        waits: list[float] = []
+        while not waits or (min(waits) > _LONG_WAIT and len(waits) < 5):
+            turns = Turns()
+            await turns.watch(ask())
+            waits.append(turns.longest_wait)
+        is_blocked = min(waits) > _LONG_WAIT
+        setup.expect(f"whether {what} blocks the event loop", False, is_blocked)
+
+
+async def others_have_a_turn_while_a_run_is_read(setup: StoreSetup) -> None:
+    """A second store at the same place has to look where the records are."""
+    turns, other = Turns(), setup.another()
+    await setup.keep(story("r"))
+    await turns.watch(other.read("r"))
+    setup.expect("whether others have a turn while a run is read", True, turns.count > 0)
 
 
 async def opening_and_closing_twice_changes_nothing(setup: StoreSetup) -> None:
@@ -285,6 +390,42 @@ async def opening_and_closing_twice_changes_nothing(setup: StoreSetup) -> None:
     setup.expect("the records", story("r"), await setup.store.read("r"))
     await setup.store.close()
     await setup.store.close()
+
+
+async def a_closed_store_is_closed(setup: StoreSetup) -> None:
+    """What was claimed is given back, so it is not written any more; and whatever is asked is refused."""
+    records = story("r")
+    claim = await setup.store.claim("r")
+    await write(claim, records[:2])
+    await setup.store.close()
+    late = write(claim, records[2:])
+    await setup.expect_error("a write after the store was closed", HooklineError, late)
+    await give_back(claim)
+    for what, ask in _questions(setup.store).items():
+        await setup.expect_error(f"{what} after the store was closed", UsageError, ask())
+
+
+async def another_process_has_what_was_written(setup: StoreSetup) -> None:
+    """One that was there before. It cannot have a run that is claimed here, nor delete it."""
+
+    async def look(store: JournalStore) -> str:
+        found = [encode(record).decode() for record in await store.read("r")]
+        for ask in (store.claim, store.delete):
+            try:
+                await ask("driven")
+            except RunInUseError:
+                found.append("in use")
+        await store.close()
+        return "\n".join(found)
+
+    process = setup.another_process(look)
+    await setup.keep(story("r"))
+    claim = await setup.store.claim("driven")
+    await write(claim, story("driven")[:2])
+    lines = [encode(record).decode() for record in story("r")]
+    found = (await process.look()).splitlines()
+    setup.expect("what another process finds", [*lines, "in use", "in use"], found)
+    await give_back(claim)
 
 
 async def what_was_written_is_there_again(setup: StoreSetup) -> None:
@@ -334,6 +475,12 @@ async def the_list_says_what_the_records_say(setup: StoreSetup) -> None:
     paused = [each.run_id for each in await store.runs(status=RunStatus.PAUSED)]
     setup.expect("the paused runs", ["mid"], paused)
     setup.expect("a limit", ["new"], [each.run_id for each in await store.runs(limit=1)])
+    setup.expect("a limit of zero", [], await store.runs(limit=0))
+    await setup.expect_error("a negative limit", UsageError, store.runs(limit=-1))
+    setup.expect("what it continues", None, old.continues)
+    await setup.keep(story("later", at=4000.0, continues=await store.refer("old")))
+    (later,) = await store.runs(limit=1)
+    setup.expect("what a later run continues", "old", later.continues)
 
 
 async def sessions_are_a_list_of_their_own(setup: StoreSetup) -> None:
@@ -346,6 +493,8 @@ async def sessions_are_a_list_of_their_own(setup: StoreSetup) -> None:
     found = [(each.id, each.title, each.version) for each in listed]
     setup.expect("the sessions", [("b", "Tb", 1), ("a", "Ta", 1)], found)
     setup.expect("a limit", ["b"], [each.id for each in await setup.store.sessions(limit=1)])
+    setup.expect("a limit of zero", [], await setup.store.sessions(limit=0))
+    await setup.expect_error("a negative limit", UsageError, setup.store.sessions(limit=-1))
     setup.expect("the runs", [], await setup.store.runs())
 
 
@@ -357,7 +506,10 @@ async def a_reference_names_the_records(setup: StoreSetup) -> None:
     store, records = setup.store, story("r")
     await setup.keep(records[:3])
     whole, part = await store.refer("r"), await store.refer("r", 2)
-    setup.expect("what they name", [("r", 3), ("r", 2)], [(whole.run_id, whole.records), ("r", 2)])
+    named = [(each.run_id, each.records) for each in (whole, part)]
+    setup.expect("what they name", [("r", 3), ("r", 2)], named)
+    for count in (4, 0, -1):
+        await setup.expect_error(f"refer to {count} of 3", JournalError, store.refer("r", count))
     setup.expect("whether the heads differ", True, whole.head != part.head)
     await setup.keep(records[3:])
     setup.expect("the same reference, later", whole, await store.refer("r", 3))
@@ -391,6 +543,37 @@ async def a_continued_run_is_not_deleted_alone(setup: StoreSetup) -> None:
     gone = await store.delete("one", with_later=True)
     setup.expect("what is deleted", ["one", "three", "two"], sorted(gone))
     setup.expect("what is left", ["other"], [each.run_id for each in await store.runs()])
+    await setup.expect_sound()
+
+
+async def a_later_run_that_is_claimed_is_not_deleted(setup: StoreSetup) -> None:
+    """Nor what it continues, by `delete` or by `prune`."""
+    store = setup.store
+    await setup.keep(story("one"))
+    await setup.keep(story("two", continues=await store.refer("one")))
+    claim = await store.claim("two")
+    both = store.delete("one", with_later=True)
+    await setup.expect_error("delete with a later run that is claimed", RunInUseError, both, "two")
+    setup.expect("what prune deletes", [], await store.prune(keep=0, unfinished=True))
+    setup.expect("how many runs are left", 2, len(await store.runs()))
+    await give_back(claim)
+    setup.expect("the records", 5, len(await store.read("two")))
+    await setup.expect_sound()
+
+
+async def a_run_that_another_store_drives_is_not_deleted(setup: StoreSetup) -> None:
+    """Nor with what it belongs to, by `delete` or by `prune`."""
+    other = setup.another()
+    await setup.keep(story("r"))
+    claim = await setup.store.claim("r/0")
+    await write(claim, story("r/0", parent="r", status=None))
+    for name in ("r/0", "r"):
+        what = f"delete of '{name}' by another store"
+        await setup.expect_error(what, RunInUseError, other.delete(name), "r/0")
+    setup.expect("what prune deletes", [], await other.prune(keep=0, unfinished=True))
+    setup.expect("how many runs are left", 2, len(await setup.store.runs()))
+    await give_back(claim)
+    setup.expect("what is deleted", ["r", "r/0"], sorted(await other.delete("r")))
     await setup.expect_sound()
 
 
@@ -540,6 +723,29 @@ async def pruning_keeps_what_is_wanted(setup: StoreSetup) -> None:
     await setup.expect_sound()
 
 
+async def pruning_goes_by_age(setup: StoreSetup) -> None:
+    """In seconds or as a timedelta, since the last record. What is negative is refused."""
+    store, now = setup.store, time.time()
+    await setup.keep(
+        story("old", at=now - 7200), story("mid", at=now - 3600), story("new", at=now - 600)
+    )
+    for limit, gone in (
+        (timedelta(days=1), []),
+        (timedelta(hours=1, minutes=30), ["old"]),
+        (86400.0, []),
+        (1800.0, ["mid"]),
+        (0, ["new"]),
+    ):
+        setup.expect(f"what is older than {limit}", gone, await store.prune(older_than=limit))
+    negative: tuple[dict[str, Any], ...] = (
+        {"keep": -1},
+        {"older_than": -1.0},
+        {"older_than": timedelta(days=-1), "keep": 1},
+    )
+    for limits in negative:
+        await setup.expect_error(f"prune with {limits}", UsageError, store.prune(**limits))
+
+
 # --- damage and copies ----------------------------------------------------------------------------
 
 
@@ -554,6 +760,17 @@ async def damage_is_found(setup: StoreSetup) -> None:
     setup.expect("the other run", story("other"), await setup.store.read("other"))
 
 
+async def a_missing_run_is_noticed(setup: StoreSetup) -> None:
+    """`check` knows what was created and what was deleted."""
+    await setup.keep(story("r"), story("gone"), story("deleted"))
+    await setup.store.delete("deleted")
+    await setup.expect_sound()
+    await setup.lose_run("gone")
+    report = await setup.store.check()
+    setup.expect("whether check() misses the run", True, not report.ok and "gone" in str(report))
+    setup.expect("the other run", story("r"), await setup.store.read("r"))
+
+
 async def a_check_counts_what_it_has_seen(setup: StoreSetup) -> None:
     """Runs, sessions and records."""
     await setup.keep(story("a"), story("b", status=None))
@@ -562,7 +779,7 @@ async def a_check_counts_what_it_has_seen(setup: StoreSetup) -> None:
 
 
 async def a_backup_replaces_nothing(setup: StoreSetup) -> None:
-    """It makes a new file, or an error says what to use instead."""
+    """It makes a new file with all runs, or an error says what to use instead."""
     await setup.keep(story("r"))
     path = setup.place / "the copy"
     try:
@@ -572,9 +789,15 @@ async def a_backup_replaces_nothing(setup: StoreSetup) -> None:
         return
     setup.expect("whether there is a copy", True, path.exists())
     content = path.read_bytes()
+    setup.expect("whether the copy is empty", False, not content)
     await setup.expect_error("a second backup", JournalError, setup.store.backup(path))
     setup.expect("whether the copy is the same", True, path.read_bytes() == content)
     setup.expect("the records", story("r"), await setup.store.read("r"))
+    copy = setup.restored(path)
+    if copy is not None:
+        setup.expect("the records in the copy", story("r"), await copy.read("r"))
+        await setup.expect_sound(copy)
+        await copy.close()
 
 
 # --- agents and sessions --------------------------------------------------------------------------
