@@ -116,7 +116,9 @@ class ContinuationCriterionAdapter(_AtItsPoint):
                 ContinuationDecision.ALLOW_CONTINUATION if said else ContinuationDecision.ALLOW_STOP
             )
         if isinstance(said, ContinuationDecision):
-            said = ContinuationEvaluation(self.name, said, f"said by {self.name}")
+            said = ContinuationEvaluation(
+                source=self.name, decision=said, reason=f"said by {self.name}"
+            )
         return said  # type: ignore[no-any-return]
 
 
@@ -155,7 +157,7 @@ class ToolMiddlewareAdapter(_AtItsPoint):
             execution = await execution
         if execution is None:
             reason = f"blocked by {self.name}"
-            return ToolResult(None, None, ResultStatus.BLOCKED, reason=reason, decided_by=self.name)
+            return ToolResult(status=ResultStatus.BLOCKED, reason=reason, decided_by=self.name)
         return execution  # type: ignore[no-any-return]
 
 

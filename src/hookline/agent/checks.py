@@ -137,7 +137,7 @@ def check_response(response: object, who: str) -> InferenceResponse:
 
 
 def _check_ids(calls: tuple[ToolCall, ...], who: str) -> None:
-    """Refuse calls that cannot be told apart by their ids."""
+    """Refuse calls that cannot be distinguished by their ids."""
     ids = set()
     for position, call in enumerate(calls):
         where = f"response.calls[{position}]"

@@ -162,7 +162,7 @@ async def repeat_recorded_failure(
     run: Run, known: ErrorRaised, info: ErrorInfo, call: ToolCall | None = None
 ) -> None:
     """Go once more through a failure that is on record: it counts, and what was decided about it stands."""
-    if known.action != "fallback":  # of which only the driver was told
+    if known.action != "fallback":  # of which only the driver knows
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
         failure = recorded_exception(info)

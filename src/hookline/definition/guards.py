@@ -22,10 +22,14 @@ from hookline.state import ContinuationDecision, ContinuationEvaluation, Continu
 
 SOURCE = "default"
 _MORE_TO_DO = ContinuationEvaluation(
-    "tool-calls", ContinuationDecision.ALLOW_CONTINUATION, "tools were called"
+    source="tool-calls",
+    decision=ContinuationDecision.ALLOW_CONTINUATION,
+    reason="tools were called",
 )
 _DONE = ContinuationEvaluation(
-    "tool-calls", ContinuationDecision.ALLOW_STOP, "the last answer calls no tool"
+    source="tool-calls",
+    decision=ContinuationDecision.ALLOW_STOP,
+    reason="the last answer calls no tool",
 )
 
 

@@ -158,7 +158,7 @@ class _TurnReader:
             call_id = f"call_{len(turn.state.steps) + 1}_{len(calls) + 1}"
             turn.emit_call(call_id, call.tool, call.args)
             calls.append(ToolCall.from_json(call_id, call.tool, call.args))
-        thoughts = (Reasoning(spoken.thought, "", _THOUGHT),) if spoken.thought else ()
+        thoughts = (Reasoning(text=spoken.thought, provider=_THOUGHT),) if spoken.thought else ()
         return msgspec.structs.replace(
             response,
             text=spoken.answer or "",

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks.point_type import Context, Point
+from hookline.wildcards import matches
 
 _ANY = object()
 _STEP_TYPES = ("tool_use", "final_response", "incomplete")
@@ -84,9 +85,7 @@ class ToolNameMatcher(BaseMatcher):
                 ) from None
             return lambda name: expression.search(name) is not None
         if "*" in pattern or "?" in pattern:
-            glob = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
-            expression = re.compile(glob, re.DOTALL)
-            return lambda name: expression.fullmatch(name) is not None
+            return lambda name: matches(name, pattern)
         return pattern.__eq__
 
     def matches(self, ctx: Context) -> bool:

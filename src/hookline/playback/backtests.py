@@ -174,9 +174,9 @@ class Backtest:
                         hooks=judged.from_record,
                     )
                 )
-            # What would not have come this far, or is judged once more as it is, has been told of.
-            is_told = judged.is_anew or changed.get(where) in ("block", "stop")
-            if not (where in changed and is_told) and not is_same(judged.old, judged.new):
+            # What would not have come this far, or is judged once more as it is, is reported already.
+            is_reported = judged.is_anew or changed.get(where) in ("block", "stop")
+            if not (where in changed and is_reported) and not is_same(judged.old, judged.new):
                 self._changes.append(_change(judged, is_first=not changed))
                 changed[where] = judged.new.verdict.word
         self.judged.clear()

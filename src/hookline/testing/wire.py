@@ -187,7 +187,15 @@ class ScriptedProvider:
             async for piece in _played(turn, streamed=streamed):
                 yield piece
             whole = True
-            yield EndPiece(Usage(turn.input_tokens, turn.output_tokens, 1, 0.0), request.model)
+            yield EndPiece(
+                Usage(
+                    input_tokens=turn.input_tokens,
+                    output_tokens=turn.output_tokens,
+                    requests=1,
+                    cost=0.0,
+                ),
+                request.model,
+            )
         except ModelError:
             whole = True  # it ended, if badly: nobody hung up
             raise

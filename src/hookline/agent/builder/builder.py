@@ -233,7 +233,7 @@ class AgentBuilder(TakesHooks):
     def with_redaction(
         self, redact: Redact, *, content: RedactContent | None = None
     ) -> AgentBuilder:
-        """Pass every record of a run and its children through a function before it is written, or told to anyone.
+        """Pass every record of a run and its children through a function before it is written, or shown to anyone.
 
         It is given JSON values and gives them without secrets; `Redaction(...)` is the ready-made one.
         Arguments of calls and progress messages go through `content`, if it is given: it also gets the text that came

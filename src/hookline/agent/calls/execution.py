@@ -381,10 +381,12 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
             kept.append(info)
     instead = result.error
     if instead is None and result.status is ResultStatus.WITHHELD:
-        instead = ErrorInfo("withheld", result.reason, ErrorClass.TOOL)
+        instead = ErrorInfo(type="withheld", message=result.reason, error_class=ErrorClass.TOOL)
     if current.failure is not None and current.failure is run.step.failing:
         # The run fails all the same, and says of what as far as the hooks let it.
-        instead = instead or ErrorInfo("replaced", _REPLACED, ErrorClass.TOOL)
+        instead = instead or ErrorInfo(
+            type="replaced", message=_REPLACED, error_class=ErrorClass.TOOL
+        )
         run.step.fail(recorded_exception(instead))
     run.step.replace_errors(tuple(kept) if instead is None else (*kept, instead))
 

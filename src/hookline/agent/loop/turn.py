@@ -246,7 +246,9 @@ def _context(
 def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
     """An inference that was blocked, or discarded: the model reads why in the next step."""
     run.evaluate(
-        ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
+        ContinuationEvaluation(
+            source=decided_by, decision=ContinuationDecision.REQUEST_CONTINUATION, reason=why
+        ),
         str(point),
     )
     run.set_state(run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by))))

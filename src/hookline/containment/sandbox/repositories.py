@@ -89,7 +89,7 @@ def _led_to(pointer: str) -> str:
 def _resolved(path: str) -> str:
     """Where a path leads, as the kernel resolves it. Empty if it leads to nothing.
 
-    It refuses a path of more than 4 KiB, and more than 40 links. Python goes on for hours, on a path that a command
+    It refuses a path of more than 4 KiB, and more than 40 links. Python takes hours for a path that a command
     has written.
     """
     with contextlib.suppress(OSError, ValueError):
