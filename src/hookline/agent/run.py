@@ -39,7 +39,8 @@ from hookline.agent.redaction import (
 )
 from hookline.agent.result import RunResult
 from hookline.agent.run_index import RunIndex
-from hookline.definition import CancelSource, Clock, Definition, Plans
+from hookline.definition import Clock, Definition
+from hookline.definition.definition import CancelSource, Plans
 from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
@@ -54,9 +55,9 @@ from hookline.hooks import (
     Result,
     Tier,
     Verdict,
-    observe,
     run_hooks,
 )
+from hookline.hooks.run import observe
 from hookline.journal import (
     CallDelta,
     ChildStarted,

@@ -15,7 +15,8 @@ from hookline.capabilities.notes import writes_our_notes
 from hookline.capabilities.options import check_names
 from hookline.containment.links import real_path
 from hookline.containment.shell.words import join_words
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AgentContext, ExecutionHookContext, ToolHookContext

@@ -20,14 +20,9 @@ from hookline.lifecycle import (
     PromptHookContext,
     ToolHookContext,
 )
-from hookline.markdown import (
-    PageHooks,
-    Skill,
-    SkillLibrary,
-    has_commands,
-    is_control_tool,
-    means_tool,
-)
+from hookline.markdown import Skill, SkillLibrary
+from hookline.markdown.document import PageHooks, has_commands
+from hookline.markdown.tool_names import is_control_tool, means_tool
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool

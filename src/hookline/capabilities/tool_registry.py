@@ -10,7 +10,8 @@ import msgspec
 
 from hookline.agent import hook
 from hookline.capabilities.options import check_names
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import ToolError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, ToolHookContext

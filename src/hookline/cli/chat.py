@@ -21,7 +21,7 @@ from hookline.cli.journal_location import journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, InvocationRecorder, inherit_flags
 from hookline.cli.terminal import is_terminal, page_width, printable
-from hookline.config import data_folder
+from hookline.config.locations import data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
 from hookline.inspection import explain
 from hookline.journal import JournalStore, MemoryJournal

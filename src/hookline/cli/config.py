@@ -18,15 +18,9 @@ from hookline.cli.journal_location import journal_path
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
 from hookline.cli.terminal import printable
-from hookline.config import (
-    PROJECT_FILES,
-    dotted,
-    json_schema,
-    leaves,
-    load,
-    project_of,
-    user_folder,
-)
+from hookline.config import json_schema, load
+from hookline.config.layers import dotted, leaves
+from hookline.config.locations import PROJECT_FILES, project_of, user_folder
 from hookline.lifecycle import HookPoint
 from hookline.redaction import is_secret_name
 

@@ -68,7 +68,7 @@ def _main(given: list[str]) -> int:
 
 
 def _unknown(command: str) -> int:
-    from hookline.config import suggest
+    from hookline.config.validation import suggest
 
     if " " in command:
         remedy = f"To run an agent on a task: hookline run {shlex.quote(command)}"

@@ -15,7 +15,9 @@ import msgspec
 
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import printable
-from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
+from hookline.config import Layer, Settings
+from hookline.config.layers import Merged, put
+from hookline.config.load import NO_FLAGS
 from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
 from hookline.hooks import HookOptions, Registration, register

@@ -27,7 +27,7 @@ class TrustStore:
     """The hooks that the user trusts, in the user's trust file."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        from hookline.config import TrustFile, trust_file  # takes a while to load
+        from hookline.config.trust import TrustFile, trust_file  # takes a while to load
 
         self._kept = trust_file(os.environ) if path is None else TrustFile(Path(path))
         self.path = self._kept.path
@@ -110,7 +110,7 @@ class TrustedHooks(msgspec.Struct, frozen=True):
         plugins: Iterable[str | os.PathLike[str]] = (),
     ) -> TrustedHooks:
         """Find them in the usual places, and in the places of pages and plugins that are named."""
-        from hookline.config import read_texts
+        from hookline.config.trust import read_texts
 
         own = find_hooks(_only_in(project))
         paged = _page_hooks(project, agents, skills, plugins)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         SandboxPaths,
         SandboxStatus,
     )
-    from hookline.containment.sandbox.environment import extra_variables
     from hookline.containment.shell.command_reader import read_command
     from hookline.containment.shell.policy import ShellPolicy, ShellVerdict
     from hookline.containment.shell.words import Command, Reading, Word
@@ -44,7 +43,6 @@ _HOME: dict[str, str] = {
     "ShellVerdict": "shell.policy",
     "Word": "shell.words",
     "read_command": "shell.command_reader",
-    "extra_variables": "sandbox.environment",
 }
 """Where each name lives in this package."""
 
@@ -66,7 +64,6 @@ __all__ = [
     "ShellPolicy",
     "ShellVerdict",
     "Word",
-    "extra_variables",
     "read_command",
 ]
 

@@ -30,7 +30,9 @@ _FENCE = re.compile(r"\A```\w*\s*\n?(?P<inside>.*?)(?:\n?```(?P<after>.*))?\Z", 
 _THINKING = re.compile(r"\A\s*<think>(?P<thought>.*?)</think>", re.DOTALL)
 _MADE_UP = re.compile(r"\A\s*(?:\Z|```|\{|(?:\*\*)?(?:observation|result)\b)", re.IGNORECASE)
 """What may follow a call: nothing, or what the model makes up of its own future. It does not count."""
-_LABEL = re.compile(r"^[ \t]*(?:\*\*)?(?:action(?: input)?|final answer)(?:\*\*)?[ \t]*:", re.I | re.M)
+_LABEL = re.compile(
+    r"^[ \t]*(?:\*\*)?(?:action(?: input)?|final answer)(?:\*\*)?[ \t]*:", re.I | re.M
+)
 _LABELLED = "Labels such as `Action:` are not read: calls and the answer go into the object."
 _QUOTED = "There are words around a call: a call is the object alone, and words go into its answer."
 _DECODER = json.JSONDecoder(strict=False)

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.definition import SOURCE, Approver, Definition
+from hookline.definition import Approver, Definition
+from hookline.definition.guards import SOURCE
 from hookline.errors import ToolArgumentsError
 from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
 from hookline.hooks import (

@@ -26,13 +26,13 @@ from hookline.hooks import (
     Registration,
     Result,
     register,
-    run_around,
     run_hooks,
     sort_hooks,
     unique_names,
 )
 from hookline.hooks.outcome import NoLog
 from hookline.hooks.point_type import C
+from hookline.hooks.run import run_around
 from hookline.lifecycle.descriptions import POINTS_TO_ASK, described
 from hookline.lifecycle.points import point_named
 

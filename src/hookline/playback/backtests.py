@@ -14,8 +14,9 @@ from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
 from hookline.agent.run import Run
 from hookline.agent.run_index import Place, Round, leaves_no_room
-from hookline.definition import Definition, Plans, default_guards, for_child
-from hookline.definition.guards import limit_reached_in_step, limits_on_calls
+from hookline.definition import Definition, for_child
+from hookline.definition.definition import Plans
+from hookline.definition.guards import default_guards, limit_reached_in_step, limits_on_calls
 from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.flow import RunLimits
 from hookline.hooks import (

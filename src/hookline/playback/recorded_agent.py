@@ -11,8 +11,8 @@ import msgspec
 from hookline.agent.agent import Agent
 from hookline.agent.recovery import answer_as_recorded, pass_by
 from hookline.agent.run_index import Round, recorded_exception
-from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
+from hookline.definition.guards import SOURCE as DEFAULT
 from hookline.errors import UsageError
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.state import NO_USAGE, ToolCall, Usage, valid_text
+from hookline.state import NO_USAGE, ToolCall, Usage
+from hookline.state.frozen import valid_text
 
 # --- what was found -------------------------------------------------------------------------------
 

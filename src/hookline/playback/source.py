@@ -30,7 +30,8 @@ from hookline.agent.run_index import (
     place_of,
     recorded_exception,
 )
-from hookline.definition import CancelSource, Clock, Definition, Plans
+from hookline.definition import Clock, Definition
+from hookline.definition.definition import CancelSource, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy

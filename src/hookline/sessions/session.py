@@ -22,7 +22,8 @@ from hookline.agent.result import RunResult
 from hookline.agent.resume import SessionMembership, session_error
 from hookline.agent.run import Continuation, Run, RunSetup
 from hookline.agent.stream import RunStream
-from hookline.definition import SYSTEM_CLOCK, Clock
+from hookline.definition import Clock
+from hookline.definition.definition import SYSTEM_CLOCK
 from hookline.errors import (
     HookError,
     HooklineError,

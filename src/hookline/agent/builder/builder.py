@@ -33,14 +33,8 @@ from hookline.agent.builder.checks import (
 from hookline.agent.builder.hooks import TakesHooks
 from hookline.agent.capability import call_capability, complete
 from hookline.agent.redaction import both
-from hookline.definition import (
-    Approver,
-    CancelSource,
-    Clock,
-    Definition,
-    OnInDoubt,
-    Plans,
-)
+from hookline.definition import Approver, Clock, Definition
+from hookline.definition.definition import CancelSource, OnInDoubt, Plans
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError, NoModelError
 from hookline.flow import ErrorClass, ErrorPolicy, RunLimits

@@ -44,8 +44,8 @@ from hookline.state import (
     ResultStatus,
     ToolCall,
     ToolResult,
-    to_remember,
 )
+from hookline.state.approvals import to_remember
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its class costs more than a name, and these are looked up for every call.

@@ -50,8 +50,9 @@ from hookline.errors import (
     in_words,
 )
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Entry, Kind, Plan, Result, Verdict, run_around
+from hookline.hooks import Entry, Kind, Plan, Result, Verdict
 from hookline.hooks.next import RepeatError
+from hookline.hooks.run import run_around
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (

@@ -15,7 +15,8 @@ from hookline.agent.error_handling import (
 )
 from hookline.agent.run import Run
 from hookline.flow import ErrorAction, ErrorClass, classify
-from hookline.hooks import Entry, Kind, Point, Result, run_around
+from hookline.hooks import Entry, Kind, Point, Result
+from hookline.hooks.run import run_around
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.lifecycle.recorded_changes import describe_request

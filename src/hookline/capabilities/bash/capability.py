@@ -22,11 +22,12 @@ from hookline.containment.interpreter import module_places_in
 from hookline.containment.links import real_path
 from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.containment.shell.words import join_words
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, ExecutionHookContext, ToolHookContext
-from hookline.permissions import names_relative_program
+from hookline.permissions.subject import names_relative_program
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 

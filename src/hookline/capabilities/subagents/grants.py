@@ -13,7 +13,13 @@ from hookline.definition import Definition
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import ToolHookContext
-from hookline.markdown import grants_tool, is_control_tool, is_known_elsewhere, means_tool, names_in
+from hookline.markdown.document import names_in
+from hookline.markdown.tool_names import (
+    grants_tool,
+    is_control_tool,
+    is_known_elsewhere,
+    means_tool,
+)
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
 from hookline.tools.problems import closest, did_you_mean

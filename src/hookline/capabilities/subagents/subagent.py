@@ -13,7 +13,8 @@ from hookline.agent import Agent, Note
 from hookline.drivers import Driver
 from hookline.errors import BuildError, UsageError
 from hookline.flow import RunLimits
-from hookline.markdown import Document, PageHooks, agent_name, agent_pages, has_commands, names_in
+from hookline.markdown import Document
+from hookline.markdown.document import PageHooks, agent_name, agent_pages, has_commands, names_in
 from hookline.permissions import Rule
 from hookline.state import EMPTY
 

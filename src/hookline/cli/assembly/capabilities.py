@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hookline.config import Settings, suggest, trust_file
+from hookline.config import Settings
+from hookline.config.trust import trust_file
+from hookline.config.validation import suggest
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _NOT_BY_NAME = frozenset({"Approval", "Hooks", "Limits", "ErrorHandling", "Cancellation"})
