@@ -123,14 +123,14 @@ class TrustedHooks(msgspec.Struct, frozen=True):
         return cls(project, mark, page_marks(paged, project), read_texts(project, files))
 
 
-def trust(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> str:
+def trust(directory: str | os.PathLike[str] = ".") -> str:
     """Trust a repository's hooks as they are now, in the user's own file."""
-    return (store or TrustStore()).trust(directory)
+    return TrustStore().trust(directory)
 
 
-def is_trusted(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> bool:
+def is_trusted(directory: str | os.PathLike[str] = ".") -> bool:
     """Whether a repository's hooks are trusted, and unchanged since."""
-    return (store or TrustStore()).is_trusted(directory)
+    return TrustStore().is_trusted(directory)
 
 
 def fingerprint_of(directory: Path) -> str:

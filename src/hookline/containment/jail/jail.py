@@ -66,7 +66,7 @@ LARGEST = 64 * 1024 * 1024
 _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
-_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 

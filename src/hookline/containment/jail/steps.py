@@ -16,8 +16,8 @@ from hookline.containment.jail.paths import DEEPEST, Parts, split
 
 MOST_LINKS = 40
 # On systems without these, making a jail is an error.
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-DIRECTORY = NOFOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+NOFOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class _Way(NamedTuple):

@@ -166,7 +166,7 @@ _supervisor: _Supervisor | None = None
 def _current() -> _Supervisor | None:
     """The supervisor of this process, started when it is first needed; None where there can be none."""
     global _supervisor
-    if _CODE is None or not hasattr(os, "posix_spawn"):
+    if _CODE is None:
         return None
     with _lock:
         if _supervisor is None:

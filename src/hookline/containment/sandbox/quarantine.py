@@ -30,10 +30,10 @@ ASIDE = ".from-command"
 IS_ASIDE = re.compile(rf".*{re.escape(ASIDE)}(?:-[0-9a-f]+)?", re.DOTALL)
 _LONGEST_NAME = 200
 """Bytes of a name that leave room for what is added."""
-_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW
 _WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 """Opens also a directory that cannot be listed: its files can be opened by name."""
-_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CANNOT_BE_OPENED = frozenset({errno.ENXIO, errno.EOPNOTSUPP})
 """For a socket: one that holds a place, or one that a command has made."""

@@ -35,7 +35,7 @@ from hookline.containment.sandbox.repositories import (
 )
 from hookline.secret_tables import is_env_file
 
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""

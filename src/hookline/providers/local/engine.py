@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import sys
 import tempfile
 import threading
 import weakref
@@ -266,15 +265,11 @@ def _start_server(path: Path, threads: int, context: int) -> LlamaServer:
     params.cache_ram_mib = _CACHE_MIB
     params.warmup = False
     params.verbosity = -1
-    # The binding always listens somewhere. Nobody must find it: a socket in a folder that is gone at once,
-    # or, where there are no such sockets, a port that asks for a key nobody has.
+    # The binding always listens somewhere. Nobody must find it: a socket in a folder that is gone at once.
     params.api_keys = [secrets.token_urlsafe(32)]
     params.endpoint_slots = params.endpoint_props = False
     with tempfile.TemporaryDirectory(prefix="hookline-") as folder:
-        if sys.platform == "win32":
-            params.hostnames, params.port = ["127.0.0.1"], 0
-        else:
-            params.hostnames = [os.path.join(folder, "local.sock")]
+        params.hostnames = [os.path.join(folder, "local.sock")]
         try:
             server: LlamaServer = xllamacpp.Server(params)
         except RuntimeError:
