@@ -106,7 +106,7 @@ class HookStack:
         result = await run_hooks(plan, context, log)
         if terminal is not None and result.kind is Kind.PROCEED:
             done = await _async(terminal)(result.context)
-            result = _finished(result, done)
+            result = _add_terminal(result, done)
         return (
             msgspec.structs.replace(result, failures=tuple(log.failures))
             if log.failures
@@ -202,7 +202,7 @@ def _made_up(entry: Entry, given: object, _: object) -> object:
     return given
 
 
-def _finished(result: Result[C], done: object) -> Result[C]:
+def _add_terminal(result: Result[C], done: object) -> Result[C]:
     """What hooks and the terminal decided. A terminal may answer like a hook, with an outcome."""
     if not isinstance(done, HookOutcome):
         return msgspec.structs.replace(result, answer=done)

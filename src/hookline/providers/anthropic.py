@@ -662,7 +662,7 @@ class AnthropicAnswer:
     def _add(self, position: int, raw: Block) -> list[Piece]:
         parts = self._blocks.get(position)
         if parts is None:
-            raise _malformed(f"block {position} continues before it started")
+            raise _malformed_error(f"block {position} continues before it started")
         delta = parts.add(raw)
         if delta is None:
             return []
@@ -680,13 +680,13 @@ def _decode(content: str | bytes, form: type[T]) -> T:
         return msgspec.json.decode(content, type=form)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         problem = str(error)
-    raise _malformed(problem)
+    raise _malformed_error(problem)
 
 
 def _convert(part: object, form: type[T]) -> T:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(kind, str):
-        raise _malformed("a part of it does not say what it is")
+        raise _malformed_error("a part of it does not say what it is")
     missing = [name for name in _REQUIRED.get(kind, ()) if name not in part]
     try:
         if not missing:
@@ -696,13 +696,13 @@ def _convert(part: object, form: type[T]) -> T:
         problem = f"{kind} has no {missing[0]}"
     except msgspec.MsgspecError as error:
         problem = f"{kind}: {error}"
-    raise _malformed(problem)
+    raise _malformed_error(problem)
 
 
 _KINDS = {*_REQUIRED, *_KIND_OF_DELTA, "thinking", "message_stop", "stop"}
 
 
-def _malformed(problem: str) -> MalformedResponseError:
+def _malformed_error(problem: str) -> MalformedResponseError:
     return MalformedResponseError(
         f"anthropic: the answer is not what the protocol says: {clean_text(problem)}.",
         remedy="Try again, and check that base_url is a messages API.",

@@ -71,7 +71,7 @@ class Redactor:
             _check(value, name)
         self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
         self._patterns = tuple(
-            (_kind(kind), _compiled(kind, each))
+            (_kind(kind), _compile(kind, each))
             for kind, each in _check_patterns(patterns or {}).items()
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
@@ -443,7 +443,7 @@ def _check_patterns(patterns: object) -> Patterns:
     return patterns
 
 
-def _compiled(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+def _compile(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:

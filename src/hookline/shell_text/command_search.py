@@ -128,14 +128,14 @@ class CommandSearch(ShellVisitor):
         # `curl x > >(bash)`
         is_unread = is_unread or (">(" in stage.text and any(map(is_source, argvs)))
         if is_unread or stage.inputs:
-            self._piped(stage.inputs, argvs, stage.text, is_unread=is_unread)
+            self._read_piped(stage.inputs, argvs, stage.text, is_unread=is_unread)
 
     def pipeline(self, stages: Sequence[Stage], text: str) -> None:
         """Search what each member of a pipeline is given by those before it."""
         is_unread, printed = False, list[str]()
         for stage in stages:
             argvs = self.argvs(stage)
-            self._piped(printed, argvs, text, is_unread=is_unread)
+            self._read_piped(printed, argvs, text, is_unread=is_unread)
             for argv in argvs if is_unread else ():
                 self.note_files(argv[1:] if name_of(argv) in {"tee", "sponge"} else ())
             words = [word for argv in argvs for word in argv]
@@ -188,7 +188,7 @@ class CommandSearch(ShellVisitor):
         if self.budget < 0:
             raise TooMuch
 
-    def _piped(
+    def _read_piped(
         self, printed: list[str], stage: list[list[str]], text: str, *, is_unread: bool
     ) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""

@@ -166,7 +166,7 @@ def store_body(kind: str, content: bytes, scrubber: Scrubber) -> RecordedAnswer:
     """A body without secrets, as the part of an answer that it is. `kind` is its content type."""
     if "event-stream" in kind:
         events = [_event(part) for part in _parts(content)]
-        return RecordedAnswer(events=tuple(_scrubbed(events, scrubber)))
+        return RecordedAnswer(events=tuple(_scrub_events(events, scrubber)))
     value = parse_json(content)
     if value is not msgspec.UNSET:
         return RecordedAnswer(json=scrubber.value(value))
@@ -254,7 +254,7 @@ def _event_bytes(event: RecordedEvent | str) -> bytes:
     return f"{name}data: {json.dumps(event.data)}\n\n".encode()
 
 
-def _scrubbed(
+def _scrub_events(
     events: Sequence[RecordedEvent | str], scrubber: Scrubber
 ) -> Iterator[RecordedEvent | str]:
     """The events without secrets, also without those that a model says in several pieces."""

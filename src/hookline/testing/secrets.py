@@ -42,7 +42,7 @@ class Scrubber:
         self._functions: list[Callable[[str], str]] = []
         for rule in given:
             if isinstance(rule, str | re.Pattern):
-                self._patterns.append(_compiled(rule))
+                self._patterns.append(_compile(rule))
             elif callable(rule):
                 self._functions.append(rule)
             else:
@@ -204,7 +204,7 @@ def _parts(value: str) -> Iterator[str]:
         yield pair.partition("=")[2].strip()
 
 
-def _compiled(rule: str | re.Pattern[str]) -> re.Pattern[str]:
+def _compile(rule: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(rule)
     except re.error as error:

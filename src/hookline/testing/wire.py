@@ -184,7 +184,7 @@ class ScriptedProvider:
         turn = self.turns[number]
         whole = False
         try:
-            async for piece in _played(turn, streamed=streamed):
+            async for piece in _play(turn, streamed=streamed):
                 yield piece
             whole = True
             yield EndPiece(
@@ -207,7 +207,7 @@ class ScriptedProvider:
         self.is_closed = True
 
 
-async def _played(turn: WireTurn, *, streamed: bool) -> AsyncIterator[Piece]:
+async def _play(turn: WireTurn, *, streamed: bool) -> AsyncIterator[Piece]:
     if turn.failure is Failure.SILENCE:
         await asyncio.Event().wait()
     error = _error(turn)

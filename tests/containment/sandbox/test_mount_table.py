@@ -90,7 +90,7 @@ def test_names_with_odd_ends_of_lines() -> None:
     """The kernel escapes a line feed in a name, and nothing else that ends a line elsewhere."""
     name = "a\rb\x0bc\x0cd\x85e\u2028f"
     line = f"30 1 8:1 /{name} /mnt/{name}\\040x rw - ext4 /dev/sda rw\n"
-    (mount,) = mount_table._parsed(line)
+    (mount,) = mount_table._parse(line)
     assert (mount.root, mount.place) == (f"/{name}", f"/mnt/{name} x")
 
 

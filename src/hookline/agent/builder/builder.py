@@ -357,7 +357,7 @@ class AgentBuilder(TakesHooks):
         installed = zip(self._capabilities, self._installed, strict=True)
         agent = Agent(complete(definition, installed))
         for callback in self._on_build:
-            agent = _replaced(agent, callback)
+            agent = _call_on_build(agent, callback)
         return agent
 
     def _brought(self) -> dict[str, str]:
@@ -368,7 +368,7 @@ class AgentBuilder(TakesHooks):
         return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
-def _replaced(agent: Agent, callback: Callable[[Agent], Agent | None]) -> Agent:
+def _call_on_build(agent: Agent, callback: Callable[[Agent], Agent | None]) -> Agent:
     """The agent that a function gives in the place of one, or that one."""
     given = callback(agent)
     if given is None or isinstance(given, Agent):

@@ -473,17 +473,19 @@ async def decide_doubt(run: Run, current: CallInProgress) -> Admission | None:
     """Decide about a call in doubt: it is settled, or waits for a person; None when it is to run."""
     how = run.setup.definition.on_in_doubt
     if current.tool is None:
-        return leave_in_doubt(current, f"{_unknown(run)}, and no tool of today takes this call")
+        return leave_in_doubt(
+            current, f"{_describe_doubt(run)}, and no tool of today takes this call"
+        )
     if how == "ask":
         if has_lost_arguments(run, current):
-            return leave_in_doubt(current, f"{_unknown(run)}; {GONE}")
+            return leave_in_doubt(current, f"{_describe_doubt(run)}; {GONE}")
         return await _ask_again(run, current)
     if how == "tell":
-        return leave_in_doubt(current, _unknown(run))
+        return leave_in_doubt(current, _describe_doubt(run))
     return await _check_effect(run, current, how)
 
 
-def _unknown(run: Run) -> str:
+def _describe_doubt(run: Run) -> str:
     return _LOST if run.durable.is_after_loss else _UNKNOWN
 
 
@@ -494,7 +496,7 @@ async def _ask_again(run: Run, current: CallInProgress) -> Admission | None:
         return Admission(CallStage.ASKED, current.result)
     if decision.answer is Answer.ALLOW:
         return None
-    return leave_in_doubt(current, decision.reason or _unknown(run))
+    return leave_in_doubt(current, decision.reason or _describe_doubt(run))
 
 
 async def _check_effect(
@@ -513,5 +515,7 @@ async def _check_effect(
             result = ToolResult(value, call_id=call.id, name=call.name)
             return Admission(_SETTLED, result, has_run=True)
     except Exception as error:
-        return leave_in_doubt(current, f"{_unknown(run)} (and the check failed: {in_words(error)})")
-    return leave_in_doubt(current, _unknown(run))
+        return leave_in_doubt(
+            current, f"{_describe_doubt(run)} (and the check failed: {in_words(error)})"
+        )
+    return leave_in_doubt(current, _describe_doubt(run))

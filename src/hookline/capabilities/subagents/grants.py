@@ -124,7 +124,7 @@ def _find_missing(
         is_elsewhere = is_known_elsewhere(rule.tool)
         is_grant = means is grants_tool and not _looks_like(rule.tool, names)
         if not member.where or not (is_elsewhere or is_grant):
-            raise _unknown(member, rule.tool, "tool", [*names, TOOL])
+            raise _unknown_name(member, rule.tool, "tool", [*names, TOOL])
         missing.append(rule.tool)
     return tuple(dict.fromkeys(missing))
 
@@ -146,11 +146,11 @@ def _check_known(names: Iterable[str], known: Sequence[str], member: Subagent) -
     listed = tuple(dict.fromkeys(names))
     for name in listed:
         if name not in known:
-            raise _unknown(member, name, "subagent", list(known))
+            raise _unknown_name(member, name, "subagent", list(known))
     return listed
 
 
-def _unknown(member: Subagent, name: str, what: str, known: list[str]) -> BuildError:
+def _unknown_name(member: Subagent, name: str, what: str, known: list[str]) -> BuildError:
     hint = did_you_mean(closest(name, known)[:1]).strip()
     return member.wrong(
         f"there is no {what} '{name}' that it could have.",

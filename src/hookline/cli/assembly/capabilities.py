@@ -121,12 +121,12 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
     return {"type": "object"} if is_table else {}
 
 
-def _expected(value: Any, schema: dict[str, Any]) -> str:
+def _explain_mismatch(value: Any, schema: dict[str, Any]) -> str:
     """What the schema expects instead of a value; empty if the value fits."""
     if "enum" in schema:
         return "" if value in schema["enum"] else f"one of {', '.join(map(repr, schema['enum']))}"
     if "anyOf" in schema:
-        words = [_expected(value, each) for each in schema["anyOf"]]
+        words = [_explain_mismatch(value, each) for each in schema["anyOf"]]
         return " or ".join(words) if all(words) else ""
     if "type" not in schema:
         return ""
@@ -149,7 +149,7 @@ def check_capability(name: str, options: dict[str, Any]) -> Iterator[tuple[str, 
         if option not in known:
             problem = f"'{name}' has no option '{option}'."
             yield option, ConfigError(problem, remedy=suggest(option, known))
-        elif expected := _expected(options[option], schema_of(kind, option)):
+        elif expected := _explain_mismatch(options[option], schema_of(kind, option)):
             problem = f"'{name}.{option}' is {options[option]!r}: expected {expected}."
             yield option, ConfigError(problem)
 

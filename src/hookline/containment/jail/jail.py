@@ -120,7 +120,7 @@ class FileJail:
         newline: str | None = None,
     ) -> IO[Any]:
         """Open a plain file, with the modes of the built-in `open`. Text is UTF-8 unless said otherwise."""
-        asked = self._asked(path)
+        asked = self._read_path(path)
 
         def opener(_name: str, flags: int) -> int:
             return self._open_file(asked, flags)
@@ -173,8 +173,8 @@ class FileJail:
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise no_content("write_bytes", content, "bytes", "write_text")
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
+        asked = self._read_path(path)
+        true = self._resolve(asked, to_change=True)
         if asked.is_directory or not true:
             raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
         with self._own_words(asked), self._directory(true[:-1], make=parents) as directory:
@@ -200,8 +200,8 @@ class FileJail:
 
     def mkdir(self, path: AnyPath, *, exist_ok: bool = True) -> None:
         """Make a directory and those above it."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
+        asked = self._read_path(path)
+        true = self._resolve(asked, to_change=True)
         with self._own_words(asked):
             made = make_directories(self._fd, true)
         if not (made or exist_ok):
@@ -209,7 +209,7 @@ class FileJail:
 
     def list(self, path: AnyPath = ".") -> list[FileEntry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
-        asked = self._asked(path)
+        asked = self._read_path(path)
         fd, true = self._open(asked, _READ_DIRECTORY)
         with self._own_words(asked), closing(fd):
             if os.fstat(fd).st_nlink == 0:
@@ -232,8 +232,8 @@ class FileJail:
 
     def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
         """Remove a file, a link itself, or an empty directory; with `recursive` all that is in it too."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True, follow_last=False)
+        asked = self._read_path(path)
+        true = self._resolve(asked, to_change=True, follow_last=False)
         if not true:
             raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
         if recursive:
@@ -248,11 +248,11 @@ class FileJail:
 
         Raises an `OutsideJailError` for one that leads out, a `ProtectedPathError` for one that is not to be used.
         """
-        return "/".join(self._resolved(self._asked(path), to_change=to_change)) or "."
+        return "/".join(self._resolve(self._read_path(path), to_change=to_change)) or "."
 
     def stat(self, path: AnyPath) -> os.stat_result:
         """What the system knows of a file or directory; nothing is opened for it."""
-        asked = self._asked(path)
+        asked = self._read_path(path)
         fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         with closing(fd):
             return os.fstat(fd)
@@ -280,7 +280,7 @@ class FileJail:
 
     # --- opening ------------------------------------------------------------------------------------
 
-    def _asked(self, path: AnyPath) -> JailPath:
+    def _read_path(self, path: AnyPath) -> JailPath:
         if not self._close.alive:
             raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
         return jail_path(path, self._roots)
@@ -306,7 +306,7 @@ class FileJail:
         raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
     def _create(self, asked: JailPath, flags: int) -> int:
-        true = self._resolved(asked, to_change=True)
+        true = self._resolve(asked, to_change=True)
         if not true:
             raise fault(asked.given, FileExistsError(errno.EEXIST, "exists"))
         with self._own_words(asked), self._directory(true[:-1]) as directory:
@@ -324,7 +324,7 @@ class FileJail:
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
                     raise fault(asked.given, error) from None
-                true = self._resolved(asked, to_change=to_change)
+                true = self._resolve(asked, to_change=to_change)
                 if true == step.parts:
                     raise fault(asked.given, error) from None
                 step = asked._replace(parts=true)
@@ -338,7 +338,7 @@ class FileJail:
             strict |= openat2.NO_XDEV
         return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
 
-    def _resolved(self, asked: JailPath, *, to_change: bool, follow_last: bool = True) -> Parts:
+    def _resolve(self, asked: JailPath, *, to_change: bool, follow_last: bool = True) -> Parts:
         """Where a path leads, if that is inside and may be used."""
         try:
             true = resolve(self._fd, asked.parts, follow_last=follow_last)

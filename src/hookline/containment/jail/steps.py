@@ -85,7 +85,7 @@ def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:
                 found.append(name)
             elif (rest or follow_last) and (target := _target(name, way.fds[-1])) is not None:
                 links += 1
-                rest += _followed(target, links)
+                rest += _parts_of_link(target, links)
             else:
                 (missing if rest else found).append(name)
     finally:
@@ -122,7 +122,7 @@ def _target(name: str, directory: int) -> str | None:
         raise
 
 
-def _followed(target: str, links: int) -> list[str]:
+def _parts_of_link(target: str, links: int) -> list[str]:
     """The parts of a link's target, last first. An absolute target is outside: the jail has no other root."""
     if target.startswith("/"):
         raise OSError(errno.EXDEV, "is an absolute link")

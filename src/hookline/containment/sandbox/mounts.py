@@ -147,7 +147,7 @@ class MountPlan:
         for device, own in own_devices().items():
             yield from ("--dev-bind", own, device)
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
-        yield from self._emptied()
+        yield from self._empty_directories()
         for home in self._homes:
             if is_of_system(home) or self._is_crowded(home):
                 yield from self._one_by_one(entries(home)[0])
@@ -281,7 +281,7 @@ class MountPlan:
         is_seen = not inside_any(path, SYSTEM) and self._is_seen(path)
         return inside_any(path, self._roots) or is_seen
 
-    def _emptied(self) -> Iterator[str]:
+    def _empty_directories(self) -> Iterator[str]:
         """Empty directories in place of those of the machine, and what is shown in them."""
         tmp = None if self._job.place == "read-only" else self._paths.tmp
         for place in emptied():

@@ -131,7 +131,7 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     wanted = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
     for pattern in SYSTEM_SECRETS:
         wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
-    wanted += [*_named(mine), *(path for each in further for path in _meant(each))]
+    wanted += [*_find_named(mine), *(path for each in further for path in _meant(each))]
     # What we may not even look at, a command of ours may not either.
     real = {real_path(path) for path in wanted if os.path.exists(path)}
     return outermost(real - revealed - {"/"})
@@ -173,7 +173,7 @@ def _meant(path: str | Path) -> list[str]:
     return [whole, *glob.glob(whole, include_hidden=True, recursive=True)]
 
 
-def _named(homes: list[str]) -> Iterator[str]:
+def _find_named(homes: list[str]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
     for name in SECRET_PATH_VARIABLES & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):

@@ -107,7 +107,7 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         pass_env: Sequence[str] = (),
     ) -> None:
-        self.sandbox, self.place = _checked(sandbox, place)
+        self.sandbox, self.place = _check_options(sandbox, place)
         if isinstance(pass_env, str):
             raise UsageError(
                 f"pass_env={pass_env!r} is one name.", remedy=f"Write pass_env=({pass_env!r},)."
@@ -402,7 +402,7 @@ class Sandbox:
         return f"<Sandbox {self.root}, {self.place}, {self.sandbox}>"
 
 
-def _checked(sandbox: object, place: object) -> tuple[Requirement, Place]:
+def _check_options(sandbox: object, place: object) -> tuple[Requirement, Place]:
     """The two options, once each: `sandbox="host"` is another spelling of `place="host"`."""
     if sandbox not in ("auto", "required", "host"):
         raise UsageError(

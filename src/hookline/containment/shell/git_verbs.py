@@ -52,7 +52,7 @@ def _no_outside(call: Call) -> str | None:
     return f"{far} may be outside of the repository" if far else _no_signatures(call)
 
 
-def _listed(call: Call) -> str | None:
+def _check_list(call: Call) -> str | None:
     """A name without `--list` and its like creates a branch or a tag."""
     is_list = any(name in _LISTS for name, _ in call.options[: call.early])
     if call.operands and not is_list:
@@ -83,7 +83,7 @@ _LISTING = only(
     texts="--sort --format --points-at",
     maybe="--column --color --abbrev --contains --no-contains --merged --no-merged -n",
     shows=False,
-    check=_listed,
+    check=_check_list,
 )
 _NOTHING = only(operands=0, shows=False)
 

@@ -282,7 +282,7 @@ def _is_everything(target: str, location: Location) -> bool:
 
 def _is_inside(target: str, location: Location) -> bool:
     """Whether a word is certain to lead to something below the work directory, and not into `.git`."""
-    paths = _found(target, location) if MAGIC.search(target) else {location.removed(target)}
+    paths = _find(target, location) if MAGIC.search(target) else {location.removed(target)}
     return bool(_LITERAL.fullmatch(target) and paths) and all(
         path != location.root and _is_part(path, location.root) for path in paths
     )
@@ -293,7 +293,7 @@ def _is_part(path: str, root: str) -> bool:
     return is_below(path, root) and ".git" not in path.removeprefix(root).lower().split("/")
 
 
-def _found(pattern: str, location: Location) -> set[str]:
+def _find(pattern: str, location: Location) -> set[str]:
     """What a pattern finds now, each as what is removed; nothing if that is too much to look at."""
     names = [
         each.text.rstrip("/") for each in expand(Word(pattern, exact=False), location.where) or ()

@@ -165,9 +165,9 @@ class _Generation:
         try:
             server.handle_completions(self._body, self._pass_on)
             if not self._is_over and not self._stopped.is_set():
-                self._put(_broken("it stopped without saying why"))
+                self._put(_broken_error("it stopped without saying why"))
         except Exception as error:
-            self._put(_broken(str(error)))
+            self._put(_broken_error(str(error)))
         finally:
             del server
             self.ended.set()
@@ -227,10 +227,10 @@ def _failure(error: dict[str, Any]) -> ModelError:
             f"for {error.get('n_ctx')}.",
             remedy="Shorten the conversation, or give the model more room: context=8192, say.",
         )
-    return _broken(message)
+    return _broken_error(message)
 
 
-def _broken(problem: str) -> ModelError:
+def _broken_error(problem: str) -> ModelError:
     return ModelError(
         f"local: the model failed: {problem.rstrip('.')}.",
         remedy="Try again; if it stays, fetch the model again or use another.",
