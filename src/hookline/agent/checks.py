@@ -258,7 +258,7 @@ def check_changed_call(entry: Entry, before: Any, after: Any, toolbox: Toolbox) 
         return after  # nobody knows its arguments any more: it does not run
     tool = toolbox.get(call.name)
     if tool is None:
-        raise toolbox.unknown(call.name)
+        raise toolbox.unknown_error(call.name)
     validated = tool.validate_call(call)
     settled = ToolCall(call.id, call.name, validated.args)
     return msgspec.structs.replace(after, tool_call=settled)

@@ -15,7 +15,7 @@ from functools import cache
 from types import FrameType
 
 from hookline.cli import watchdog
-from hookline.containment.interpreter import compiled
+from hookline.containment.interpreter import compiled_code
 from hookline.containment.processes.beside import start_beside
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
@@ -113,7 +113,7 @@ def _watched() -> Iterator[None]:
 @cache
 def _start_watchdog() -> int | None:
     """The pipe to the watchdog, which stays open as long as this process lives; None where there can be none."""
-    code = compiled(watchdog)
+    code = compiled_code(watchdog)
     if code is None:
         return None
     signals, pipe = os.pipe()

@@ -125,7 +125,7 @@ class Invocation(msgspec.Struct, frozen=True):
         agent = flags.data.get("agent") or self.agent
         return load_verified(flags, agent=agent, bare=self.bare or bare)
 
-    def inherited(self, flags: Layer) -> str:
+    def inherit(self, flags: Layer) -> str:
         """The recorded flags that these do not replace, as they were given."""
         again = {".".join(map(str, path)) for path in flags.sources}
         return " ".join(
@@ -195,7 +195,7 @@ def inherit_flags(
     if "agent" in flags.data:
         return flags, settings
     invocation = Invocation.of(state)
-    inherited = invocation.inherited(flags)
+    inherited = invocation.inherit(flags)
     if inherited and not quiet:
         print(f"hookline: as {run_id}, with {printable(inherited)}", file=sys.stderr)
     flags = invocation.flags_with(flags)

@@ -24,25 +24,15 @@ if TYPE_CHECKING:
     from hookline.containment.shell.policy import ShellPolicy, ShellVerdict
     from hookline.containment.shell.words import Command, Reading, Word
 
-_HOME: dict[str, str] = {
-    "INSTRUCTIONS": "protected",
-    "PROJECT_CONFIGURATION": "protected",
-    "PROTECTED": "protected",
-    "Command": "shell.words",
-    "CommandResult": "sandbox",
-    "FileEntry": "jail",
-    "FileJail": "jail",
-    "Reading": "shell.words",
-    "RunningCommand": "sandbox",
-    "Sandbox": "sandbox",
-    "SandboxGrant": "sandbox",
-    "SandboxLimits": "sandbox",
-    "SandboxPaths": "sandbox",
-    "SandboxStatus": "sandbox",
-    "ShellPolicy": "shell.policy",
-    "ShellVerdict": "shell.policy",
-    "Word": "shell.words",
-    "read_command": "shell.command_reader",
+_HOME = {
+    "jail": "FileEntry FileJail",
+    "protected": "INSTRUCTIONS PROJECT_CONFIGURATION PROTECTED",
+    "sandbox": (
+        "CommandResult RunningCommand Sandbox SandboxGrant SandboxLimits SandboxPaths SandboxStatus"
+    ),
+    "shell.command_reader": "read_command",
+    "shell.policy": "ShellPolicy ShellVerdict",
+    "shell.words": "Command Reading Word",
 }
 """Where each name lives in this package."""
 

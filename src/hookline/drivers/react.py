@@ -81,7 +81,7 @@ class ReActDriver(ModelDriver):
                 reader = _TurnReader(request, turn)
                 response = await ask(provider, asked, turn, reader.feed)
                 usage = usage + response.usage
-                spoken = reader.spoken(response.text)
+                spoken = reader.read_spoken(response.text)
                 problem = _problem(request, response, spoken)
                 if not problem:
                     whole, usage = msgspec.structs.replace(response, usage=usage), NO_USAGE
@@ -139,7 +139,7 @@ class _TurnReader:
         if self._may_stream:
             self._stream.feed(text)
 
-    def spoken(self, text: str) -> Spoken:
+    def read_spoken(self, text: str) -> Spoken:
         """What was said. An answer that was streamed stands as it was streamed, however the turn ended."""
         spoken, answer = read(text), self._stream.answer
         if not answer:

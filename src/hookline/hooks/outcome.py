@@ -261,7 +261,7 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Hook
                 break
         else:
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
-            remedy = f"Return {point.expected()}."
+            remedy = f"Return {point.describe_expected()}."
             if point.lenient:
                 said = _report_ignored(entry, point, f"{problem} {remedy}")
                 return HookAnswer(ctx, ctx, reason=said)

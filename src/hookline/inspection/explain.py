@@ -255,7 +255,7 @@ def _unknown(toolbox: Toolbox, name: str, page: Page) -> Iterator[str]:
     if not len(toolbox):
         yield f"There is no tool '{name}': this agent has none."
         return
-    yield from page.wrap_row("", f"T{toolbox.unknown(name).message.removeprefix('t')}")
+    yield from page.wrap_row("", f"T{toolbox.unknown_error(name).message.removeprefix('t')}")
     yield from page.wrap_row("The tools are  ", ", ".join(tool.name for tool in toolbox))
 
 

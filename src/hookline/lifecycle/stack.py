@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import traceback
@@ -11,7 +10,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from hookline._aio import is_in_event_loop
+from hookline._sync import run_to_end
 from hookline.errors import HookError, RegistrationError, UsageError
 from hookline.hooks import (
     Context,
@@ -33,7 +32,7 @@ from hookline.hooks import (
 from hookline.hooks.outcome import NoLog
 from hookline.hooks.point_type import C
 from hookline.hooks.run import run_around
-from hookline.lifecycle.descriptions import POINTS_TO_ASK, described
+from hookline.lifecycle.descriptions import POINTS_TO_ASK, read_description
 from hookline.lifecycle.points import point_named
 
 _EVERY_POINT = Point("every point", Context, blocks="what the point says")
@@ -73,7 +72,7 @@ class HookStack:
 
         At every point means: not at those around an action.
         """
-        found = described(hook, options, (_EVERY_POINT,)) if point is _EVERY_POINT else []
+        found = read_description(hook, options, (_EVERY_POINT,)) if point is _EVERY_POINT else []
         if not found:
             found = [register(point_named(point), hook, options)]
         return type(self)((*self._hooks, *found))
@@ -115,12 +114,7 @@ class HookStack:
 
     def process_sync(self, context: C, terminal: Callable[[C], object] | None = None) -> Result[C]:
         """`process` for code that is not async."""
-        if is_in_event_loop():
-            raise UsageError(
-                "this is async code already, so it cannot wait for hooks without blocking it.",
-                remedy="Write `await stack.process(...)`.",
-            )
-        return asyncio.run(self.process(context, terminal))
+        return run_to_end(lambda: self.process(context, terminal), "stack.process(...)")
 
     def _check(self, context: Context, terminal: object) -> None:
         if not isinstance(context, Context):

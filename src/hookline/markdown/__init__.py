@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     from hookline.markdown.document import Document
     from hookline.markdown.skill import Skill, SkillLibrary
 
-_HOME: dict[str, str] = {
-    "Document": "document",
-    "Skill": "skill",
-    "SkillLibrary": "skill",
+_HOME = {
+    "document": "Document",
+    "skill": "Skill SkillLibrary",
 }
-"""The module of each name."""
+"""The names of each module."""
 
 __all__ = [
     "Document",

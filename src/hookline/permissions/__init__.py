@@ -10,14 +10,11 @@ if TYPE_CHECKING:
     from hookline.permissions.paths import Root
     from hookline.permissions.rules import Rule, Rules, Ruling, suggest_rule
 
-_HOME: dict[str, str] = {
-    "Root": "paths",
-    "Rule": "rules",
-    "Rules": "rules",
-    "Ruling": "rules",
-    "suggest_rule": "rules",
+_HOME = {
+    "paths": "Root",
+    "rules": "Rule Rules Ruling suggest_rule",
 }
-"""The module of each name."""
+"""The names of each module."""
 
 __all__ = ["Root", "Rule", "Rules", "Ruling", "suggest_rule"]
 

@@ -473,7 +473,7 @@ class BacktestSource(PlaybackSource):
     ) -> HookRuling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
         log, metadata = RoundLog(self._test.counts), self._metadata
-        state = msgspec.structs.replace(ctx.state, metadata=metadata.shown(ctx.state.metadata))
+        state = msgspec.structs.replace(ctx.state, metadata=metadata.show(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, log))
         quiet = plan.with_entries(tuple(map(without_count, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, log, policies_only=policies_only)
@@ -527,7 +527,7 @@ class CandidateMetadata:
         self._is_added = is_added
         self._own: dict[str, Any] = {} if is_added else dict(first)
 
-    def shown(self, recorded: Mapping[str, Any]) -> FrozenDict:
+    def show(self, recorded: Mapping[str, Any]) -> FrozenDict:
         """What they are shown where this is on record."""
         shown = {**recorded, **self._own} if self._is_added else self._own
         return FrozenDict({key: value for key, value in shown.items() if value is not _GONE})

@@ -89,7 +89,7 @@ class CommandSearch(ShellVisitor):
     def runs_unread(self, text: str) -> None:
         """Look at a pipeline in which something that was fetched or decoded is run."""
 
-    def printed(self, argv: Sequence[str]) -> list[str]:
+    def find_printed(self, argv: Sequence[str]) -> list[str]:
         """What a command prints, as far as its words say it."""
         words = [word for word in argv[1:] if not _PRINT_OPTION.fullmatch(word)]
         if name_of(argv) not in {"echo", "printf"}:
@@ -113,7 +113,7 @@ class CommandSearch(ShellVisitor):
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         """Search one command, and everything that it would run."""
         self.search_words(words, text)
-        echoed = [text for each in inner for text in self.printed(each)]
+        echoed = [text for each in inner for text in self.find_printed(each)]
         if echoed and any(map(runs_code, commands_in(words))):
             self.script("\n".join(echoed))
 
@@ -141,7 +141,7 @@ class CommandSearch(ShellVisitor):
             words = [word for argv in argvs for word in argv]
             is_unread = is_unread or any(map(is_source, argvs))
             is_unread = is_unread or any(UNREAD in w or self.is_file_unread(w) for w in words)
-            printed += [text for argv in argvs for text in self.printed(argv)] + stage.inputs
+            printed += [text for argv in argvs for text in self.find_printed(argv)] + stage.inputs
 
     def is_unread(self, stage: Stage) -> bool:
         """Whether the output was fetched or decoded by one of the commands."""

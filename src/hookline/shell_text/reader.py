@@ -194,7 +194,7 @@ class _Lines:
             position = max(position, end)
         return "".join((*pieces, self.text[position:]))
 
-    def quoted(self, start: int, end: int) -> None:
+    def read_quoted(self, start: int, end: int) -> None:
         """Take apart what was joined in quotes. They end in the same place, so reading may continue."""
         inside = self._joined[bisect_right(self._places, start) : bisect_right(self._places, end)]
         self._apart.update(inside)
@@ -635,7 +635,7 @@ class _Reader:
             word.add(text[at + 1 : end])
             self.at = end + 1
             if self.lines:
-                self.lines.quoted(at, end)
+                self.lines.read_quoted(at, end)
         elif character == '"' or text.startswith('$"', at):
             self.at += 1 if character == '"' else 2
             word.add("")
@@ -648,7 +648,7 @@ class _Reader:
             self.at = ansi.end()
             self._expect(text[self.at - 1] == "'" and self.at > at + 2)
             if self.lines:
-                self.lines.quoted(at + 1, self.at - 1)
+                self.lines.read_quoted(at + 1, self.at - 1)
         elif character in "$`<>":
             word.split(self._expand(word))
         else:

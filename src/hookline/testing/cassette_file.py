@@ -261,7 +261,7 @@ def _scrub_events(
     fields = _Fields()
     for event in events:
         fields.read(event.data if isinstance(event, RecordedEvent) else event)
-    pieces = fields.scrubbed(scrubber)
+    pieces = fields.scrub(scrubber)
     for event in events:
         if isinstance(event, str):
             yield next(pieces)
@@ -302,7 +302,7 @@ class _Fields:
             self._part[path] = part
         return self._part.get(path, _UNNUMBERED)
 
-    def scrubbed(self, scrubber: Scrubber) -> Iterator[str]:
+    def scrub(self, scrubber: Scrubber) -> Iterator[str]:
         """The texts without secrets, in the order in which they were read."""
         clean = [""] * len(self._texts)
         for places in self._places.values():
@@ -336,15 +336,15 @@ class ExchangeRecorder:
         self._chunks: list[bytes] = []
         self._is_over = False
 
-    def answered(self, status: int, headers: dict[str, str]) -> None:
+    def add_head(self, status: int, headers: dict[str, str]) -> None:
         """The head of the answer came."""
         self._answer = RecordedAnswer(status, headers)
 
-    def received(self, chunk: bytes) -> None:
+    def add_chunk(self, chunk: bytes) -> None:
         """The next chunk of its body came."""
         self._chunks.append(chunk)
 
-    def ended(self, lost: LostConnection | None = None, *, left: bool = False) -> None:
+    def end(self, lost: LostConnection | None = None, *, left: bool = False) -> None:
         """It is over. Only the first reason counts."""
         if not self._is_over:
             self._is_over = True

@@ -69,8 +69,10 @@ def test_a_mount_that_somebody_makes_meanwhile_is_no_reason_to_refuse(
 ) -> None:
     """The sandbox is made again, and the command runs once."""
     answers = iter(["/mnt/new", "/mnt/other"])
-    look = bubblewrap.misplaced
-    monkeypatch.setattr(bubblewrap, "misplaced", lambda *given: next(answers, None) or look(*given))
+    look = bubblewrap.find_misplaced
+    monkeypatch.setattr(
+        bubblewrap, "find_misplaced", lambda *given: next(answers, None) or look(*given)
+    )
     ran = asyncio.run(Sandbox(work, "required").run("echo ran | tee -a said"))
     assert (ran.text, (work / "said").read_text()) == ("ran\n", "ran\n")
 

@@ -208,7 +208,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
     find = toolbox.get  # held in a slot: calling it there would look for a method first
     tool = find(call.name)
     if tool is None:
-        return toolbox.unknown(call.name)
+        return toolbox.unknown_error(call.name)
     if call.redacted:
         call = original(call)
         if call.redacted and not run.source.is_replay:

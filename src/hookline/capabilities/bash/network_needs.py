@@ -14,7 +14,7 @@ from hookline import containment  # what reads commands is loaded for the first 
 from hookline.containment import Sandbox, SandboxGrant
 from hookline.containment.links import link_out_of, real_path
 from hookline.containment.processes import run_briefly
-from hookline.containment.sandbox import emptied, inside_any
+from hookline.containment.sandbox import emptied_directories, inside_any
 from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY
 from hookline.shell_text.started import is_interpreter, is_task_runner
 
@@ -216,7 +216,7 @@ class GitLocation:
     def holds(self, path: str) -> bool:
         """Whether a command can have made what is at a path. What it sees as /tmp is its own."""
         real = Path(real_path(self.root / os.path.expanduser(path)))
-        return inside_any(real, (*self.writable, *emptied()))
+        return inside_any(real, (*self.writable, *emptied_directories()))
 
     def variables(self) -> dict[str, str]:
         """Variables that make git read the configuration that was checked here, and run no hooks."""

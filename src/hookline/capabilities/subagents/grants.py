@@ -64,8 +64,8 @@ def grant_tools(
     With a list of tools it gets these, out of the tools of the agent (`top`). Without one it has the tools of its
     starter, and may start what that may start (`offered`).
     """
-    rules = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
-    denied = [member.parsed(each) for each in member.disallowed_tools]
+    rules = [member.parse_rule(each) for each in member.tools or () if isinstance(each, str)]
+    denied = [member.parse_rule(each) for each in member.disallowed_tools]
     missing = _find_missing(member, rules, top, grants_tool)
     _find_missing(member, denied, top, means_tool)
     if member.tools is None:
@@ -165,7 +165,7 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
     """The policy that holds a subagent to its rules. Subagents that get its tools without a list have it too."""
     if not grant.narrowed:
         return ()
-    named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
+    named = [member.parse_rule(each) for each in member.tools or () if isinstance(each, str)]
     rules = Rules(map(_expand_skill_rule, named))
 
     def allow_uses(ctx: ToolHookContext) -> HookOutcome | None:
@@ -183,7 +183,7 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
 def denial_policies(member: Subagent) -> Iterator[Registration]:
     """The policies that block what a subagent, and what it starts, may not call."""
     rules = Rules(
-        deny=[_expand_skill_rule(member.parsed(each)) for each in member.disallowed_tools]
+        deny=[_expand_skill_rule(member.parse_rule(each)) for each in member.disallowed_tools]
     )
 
     def deny(ctx: ToolHookContext) -> HookOutcome | None:

@@ -72,7 +72,7 @@ def second_name(given: str) -> FileKindError:
     )
 
 
-def protected(given: str, name: str) -> ProtectedPathError:
+def protected_error(given: str, name: str) -> ProtectedPathError:
     """The error for changing what is protected."""
     return ProtectedPathError(
         given,

@@ -31,7 +31,7 @@ from hookline.containment.jail.faults import (
     no_content,
     not_a_file,
     part_of_repository,
-    protected,
+    protected_error,
     second_name,
     secret,
 )
@@ -374,7 +374,7 @@ class FileJail:
         name = name or first_of((here, *true), self.protected, above)
         name = name or within(true, self._protected_places())
         if name:
-            raise protected(asked.given, name)
+            raise protected_error(asked.given, name)
         if self._is_of_repository(true):
             raise part_of_repository(asked.given)
 
@@ -438,12 +438,12 @@ class FileJail:
         places = self._protected_places()
         own = next((each for each in places if each[: len(true)] == true), None)
         if own is not None:
-            raise protected(asked.given, "/".join(own))
+            raise protected_error(asked.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
                 name = first_of(split(entry.path), self.protected | self.secret, self._name)
                 if name:
-                    raise protected(asked.given, name)
+                    raise protected_error(asked.given, name)
                 is_part = is_only_of_git(entry.name) and not entry.is_directory
                 if is_part and ".git" in self.protected:
                     raise part_of_repository(asked.given)

@@ -30,7 +30,7 @@ def mounts_of(process: int) -> str:
     return ""
 
 
-def misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
+def find_misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
     """A path in a sandbox, by its table, with something else than what has that path outside, or without its mount.
 
     bubblewrap finds what it mounts by paths, and a command that runs meanwhile may put a link into one. The kernel's

@@ -184,7 +184,7 @@ def _find_named(homes: list[str]) -> Iterator[str]:
 
 
 @cache
-def emptied() -> tuple[Path, ...]:
+def emptied_directories() -> tuple[Path, ...]:
     """The directories that are replaced by empty ones, as real paths."""
     found = (real_path(each) for each in EMPTIED if os.path.isdir(each))
     return tuple(map(Path, outermost(found)))
@@ -197,7 +197,9 @@ def held_names(root: Path, paths: SandboxPaths) -> list[str]:
     names = [name for name in HELD if name not in linked]
     names += [*_targets(root, linked), *environments_below(root), *paths.protect]
     names += [
-        os.path.relpath(kept, root) for kept in existing(paths.keep) if inside_any(kept, [root])
+        os.path.relpath(kept, root)
+        for kept in find_existing(paths.keep)
+        if inside_any(kept, [root])
     ]
     for home in map(Path, homes()):
         if home.is_relative_to(root):
@@ -248,7 +250,7 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
         return False
     real = Path(real_path(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
-    is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
+    is_kept = inside_any(real, [root]) or not inside_any(real, find_existing(paths.write))
     is_obeyed = name in AGENT_CONFIGURATION or os.path.basename(name) in INSTRUCTIONS
     return is_obeyed and is_next and is_kept and not root.is_relative_to(real)
 
@@ -278,7 +280,7 @@ def prefixes(path: str) -> Iterator[str]:
     yield path
 
 
-def existing(paths: Iterable[str | Path]) -> Iterator[Path]:
+def find_existing(paths: Iterable[str | Path]) -> Iterator[Path]:
     """The real paths of those that there are."""
     for path in paths:
         real = real_path(os.path.expanduser(path))

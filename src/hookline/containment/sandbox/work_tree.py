@@ -153,7 +153,7 @@ class WorkTree:
             visit.named = sorted(self._named | self._relative)
             visit.git_directories = self._index.git_directories()
             visit.env_files = self._index.env_files()
-            visit.closed = self._index.closed()
+            visit.closed = self._index.find_closed()
             self._visits.append(visit)
         return visit
 
@@ -234,7 +234,7 @@ class WorkTree:
             if self._visits:
                 self._open_again()
             self._refresh()
-            return TreeVisit(env_files=self._index.env_files(), closed=self._index.closed())
+            return TreeVisit(env_files=self._index.env_files(), closed=self._index.find_closed())
 
     def look_ahead(self) -> None:
         """Begin the first look, which has to read the whole tree, before a command waits for it."""
@@ -288,7 +288,7 @@ class WorkTree:
         self._relative = named - self._named
         new = []
         # A closed directory of the user's is known, so that nobody opens it later to look for what is new.
-        further = {*self._named, *self._index.closed()} - {part.path for part in parts}
+        further = {*self._named, *self._index.find_closed()} - {part.path for part in parts}
         for part in (*parts, *map(Part, further)):
             path = part.path
             try:

@@ -85,7 +85,7 @@ class Location(NamedTuple):
         """Where a word leads, as it is written."""
         return os.path.normpath(os.path.join(self.where, os.path.expanduser(text)))
 
-    def removed(self, text: str) -> str:
+    def resolve_removed(self, text: str) -> str:
         """What is removed: links on the way are followed, and the last one where a slash follows it."""
         directory, last = os.path.split(os.path.join(self.where, os.path.expanduser(text)))
         if last in {"", ".", ".."}:
@@ -108,7 +108,7 @@ def find_vital(argv: Sequence[str], location: Location) -> str | None:
 
 def _vital_in_find(words: Sequence[str], location: Location) -> Iterator[str]:
     for root in roots_of(words) or ["."]:
-        if _is_vital(root, location) and location.removed(root) != location.root:
+        if _is_vital(root, location) and location.resolve_removed(root) != location.root:
             yield f"files in {root}"
     for test, value in pairwise(words) if _FIND_LOGIC.isdisjoint(words) else ():
         if test in {"-name", "-iname"} and _names_git(value):
@@ -126,7 +126,7 @@ def _is_vital(target: str, location: Location) -> bool:
         return True
     return any(
         _is_vital_path(path, location.root)
-        for path in {location.path(target), location.removed(target)}
+        for path in {location.path(target), location.resolve_removed(target)}
     )
 
 
@@ -187,7 +187,7 @@ class Removals:
             is_stored = any(operator not in {"<", "<>"} for operator, _ in stage.redirects)
             self._is_stored = self._is_stored or is_stored or stage.commands[0][0] == "tee"
 
-    def found(self, argv: Sequence[str], text: str) -> None:
+    def add_found(self, argv: Sequence[str], text: str) -> None:
         """Take what is found in a command of the line, maybe not by its text: `$'\\x72m'` is rm."""
         is_removal = argv[0] in REMOVERS or argv[:2] == ["git", "clean"]
         if is_removal and text not in self._plain:
@@ -276,13 +276,13 @@ def _is_everything(target: str, location: Location) -> bool:
     return (
         first < len(parts)
         and all(map(_EVERYTHING.fullmatch, parts[first:]))
-        and location.removed("/".join([*parts[:first], ""]) or ".") == location.root
+        and location.resolve_removed("/".join([*parts[:first], ""]) or ".") == location.root
     )
 
 
 def _is_inside(target: str, location: Location) -> bool:
     """Whether a word is certain to lead to something below the work directory, and not into `.git`."""
-    paths = _find(target, location) if MAGIC.search(target) else {location.removed(target)}
+    paths = _find(target, location) if MAGIC.search(target) else {location.resolve_removed(target)}
     return bool(_LITERAL.fullmatch(target) and paths) and all(
         path != location.root and _is_part(path, location.root) for path in paths
     )
@@ -298,7 +298,9 @@ def _find(pattern: str, location: Location) -> set[str]:
     names = [
         each.text.rstrip("/") for each in expand(Word(pattern, exact=False), location.where) or ()
     ]
-    real = {above: location.removed(f"{above or '.'}/") for above in map(os.path.dirname, names)}
+    real = {
+        above: location.resolve_removed(f"{above or '.'}/") for above in map(os.path.dirname, names)
+    }
     return {os.path.join(real[os.path.dirname(each)], os.path.basename(each)) for each in names}
 
 
@@ -313,6 +315,6 @@ def _is_plain_find(words: Sequence[str], visited: Sequence[Location]) -> bool:
 
 def _may_search(directory: str, location: Location) -> bool:
     """The work directory itself must be `.`: by its name, the test of a name could find it."""
-    path = location.removed(directory)
+    path = location.resolve_removed(directory)
     is_itself = path == location.root and os.path.normpath(directory) != "."
     return _is_part(path, location.root) and not is_itself

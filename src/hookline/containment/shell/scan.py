@@ -116,7 +116,7 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def found(
+    def make_found(
         self, text: str, *, piped: bool, is_fed_by_one: bool, is_in_branch: bool
     ) -> FoundCommand:
         static = not (is_in_branch or self.assignments) and all(w.exact for w in self.words)
@@ -270,7 +270,7 @@ class _Scanner:
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
         is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
-        found = parts.found(
+        found = parts.make_found(
             self.text[start:end],
             piped=piped,
             is_fed_by_one=is_fed_by_one,
