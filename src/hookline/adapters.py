@@ -48,7 +48,7 @@ class StateProcessorAdapter(_AtItsPoint):
         if position not in ("before", "after"):
             raise RegistrationError(f"position={position!r} is neither 'before' nor 'after'.")
         self.process = _method(processor, "process")
-        is_wrapper = _takes_next(self.process)
+        is_wrapper = _has_next(self.process)
         self.point = "around_step" if is_wrapper else f"{position}_step"
         self.name = type(processor).__name__
         self.handle: Callable[..., Any] = self._wrap if is_wrapper else self._change
@@ -172,7 +172,7 @@ def _method(thing: Any, name: str) -> Callable[..., Any]:
     )
 
 
-def _takes_next(process: Callable[..., Any]) -> bool:
+def _has_next(process: Callable[..., Any]) -> bool:
     """Whether it is `process(state, next)`."""
     second = second_parameter(process)
     if second not in NEXT and positional(process)[0] > 1:

@@ -208,7 +208,7 @@ class Skills:
         for state in states_above(ctx):
             active = _active(state, self._key)
             allowed = active.get("allowed")
-            if allowed is None or self._allows(allowed, call):
+            if allowed is None or self._is_allowed(allowed, call):
                 continue
             reason = (
                 f"skill '{active.get('name')}' is active and allows only "
@@ -219,7 +219,7 @@ class Skills:
             return HookOutcome.block(f"{reason}; unload it first if you are done with it")
         return None
 
-    def _allows(self, allowed: list[str], call: ToolCall) -> bool:
+    def _is_allowed(self, allowed: list[str], call: ToolCall) -> bool:
         rules = Rules(allowed, root=self._root)
         if rules.judge(call).decision == "allow":
             return True

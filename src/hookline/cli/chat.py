@@ -134,7 +134,7 @@ class Conversation:
                     if text is None:
                         break
                     if text.startswith("/"):
-                        if not await self._command(text):
+                        if not await self._run_command(text):
                             break
                     elif text.strip():
                         code = await self._turn(text)
@@ -237,7 +237,7 @@ class Conversation:
 
     # --- slash commands -------------------------------------------------------------------------------
 
-    async def _command(self, text: str) -> bool:
+    async def _run_command(self, text: str) -> bool:
         """Run a slash command. False ends the conversation."""
         name, _, rest = text[1:].partition(" ")
         if name in ("exit", "quit", "q"):

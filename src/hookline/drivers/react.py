@@ -66,7 +66,7 @@ class ReActDriver(ModelDriver):
         check_features(provider, msgspec.structs.replace(request, tools=(), tool_choice="auto"))
         wanted = self._constrained or request.output_schema is not None
         constrained = wanted and Feature.STRUCTURED_OUTPUT in provider.features
-        request = fit_results(provider, request, lambda each: _fits_a_message(provider, each))
+        request = fit_results(provider, request, lambda each: _can_be_sent(provider, each))
         asked = as_text(request, constrained=constrained)
         if not request.tools or request.tool_choice == "none":
             return await ask(provider, asked, turn)
@@ -96,7 +96,7 @@ class ReActDriver(ModelDriver):
         )
 
 
-def _fits_a_message(provider: Provider, attachment: Attachment) -> bool:
+def _can_be_sent(provider: Provider, attachment: Attachment) -> bool:
     """Whether a file can go with a message of the user, which is where this protocol writes results."""
     if attachment.media_type == "application/pdf":
         return Feature.DOCUMENTS in provider.features and bool(attachment.data)

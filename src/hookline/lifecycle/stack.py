@@ -131,7 +131,7 @@ class HookStack:
             raise UsageError(
                 f"{terminal!r} is not an action.", remedy="Pass a function of the context."
             )
-        if not _suits(context, point):
+        if not _is_context_of(context, point):
             raise UsageError(
                 f"the hooks at {point.value} are shown a {point.context.__name__}, "
                 f"not a {type(context).__name__}.",
@@ -139,7 +139,7 @@ class HookStack:
             )
 
 
-def _suits(context: Context, point: Point[Any]) -> bool:
+def _is_context_of(context: Context, point: Point[Any]) -> bool:
     """Whether it is the point's context, or the general one with the same fields: a ToolHookContext after a tool."""
     kind = point.context
     return isinstance(context, kind) or (

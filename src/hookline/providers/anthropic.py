@@ -99,7 +99,7 @@ class AnthropicProvider(GeneratedClientProvider):
     ) -> AsyncGenerator[Piece, None]:
         """Ask the model; see Provider. An answer that the server pauses is continued where it stopped."""
         body = request_body(request, cache=self._cache)
-        streamed = streamed or _takes_long(body)
+        streamed = streamed or _is_long(body)
         if streamed:
             body["stream"] = True
         answers: list[AnthropicAnswer] = []
@@ -133,7 +133,7 @@ class AnthropicProvider(GeneratedClientProvider):
         return self._usage(counted) if counted else None
 
 
-def _takes_long(body: dict[str, Any]) -> bool:
+def _is_long(body: dict[str, Any]) -> bool:
     most = body["max_tokens"]
     return isinstance(most, int) and most > _LONGEST_UNSTREAMED
 

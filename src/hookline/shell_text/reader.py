@@ -319,7 +319,7 @@ class _Reader:
         if closer == "esac":
             whole.joints.add(";;")
         while self._skip_to_command(whole, is_after_command):
-            if self._closes(closer):
+            if self._is_closed_by(closer):
                 is_closed = True
                 break
             is_after_command = True
@@ -346,7 +346,7 @@ class _Reader:
         """Note that bash would not take the text without this."""
         self.visitor.is_broken = self.visitor.is_broken or not is_there
 
-    def _closes(self, closer: str) -> bool:
+    def _is_closed_by(self, closer: str) -> bool:
         if not closer or not self.text.startswith(closer, self.at):
             return False
         end = self.at + len(closer)

@@ -270,7 +270,7 @@ async def _refuse_invalid(
 ) -> Admission:
     """What is wrong with a call becomes a result the model can act on."""
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
-    if _follows_a_valid_call(run, current):
+    if _is_after_valid_call(run, current):
         on_success(run, ErrorClass.VALIDATION)
     decision = await on_error(run, error, ErrorClass.VALIDATION, call=call, can_rescue=True)
     if decision.action is ErrorAction.STOP:
@@ -283,7 +283,7 @@ async def _refuse_invalid(
     return Admission(_SETTLED, result)
 
 
-def _follows_a_valid_call(run: Run, current: CallInProgress) -> bool:
+def _is_after_valid_call(run: Run, current: CallInProgress) -> bool:
     """Whether the call before this one in its step was valid. What earlier steps end with is counted as they end."""
     place = next(place for place, other in enumerate(run.step.calls) if other is current)
     return place > 0 and not run.step.calls[place - 1].is_invalid

@@ -95,7 +95,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
             await _resume_call(run, current)
         elif is_recorded and readmit(run, current):
             _take(run, current, MAY_RUN)
-        elif _ends(run):
+        elif _is_ending(run):
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
             _take(run, current, await admit(run, current, current.made))
@@ -104,7 +104,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
     ready = _ready(run)
     if _BLOCKED in run.setup.definition.error_policy.actions:
         await _count_blocked(run)
-    if _ends(run):
+    if _is_ending(run):
         settle_all_unrun(run)
         step.wait(is_waiting=False)
         ready = []
@@ -141,7 +141,7 @@ async def _resume_call(run: Run, current: CallInProgress) -> None:
     waits = current.stage in (_ASKED, _ADMITTED)
     if waits and readmit(run, current):
         _take(run, current, MAY_RUN)
-    elif _ends(run):
+    elif _is_ending(run):
         return
     elif waits:
         _take(run, current, await admit_again(run, current))
@@ -211,7 +211,7 @@ async def _count_blocked(run: Run) -> None:
             run.step.fail(run.step.failing or error)
 
 
-def _ends(run: Run) -> bool:
+def _is_ending(run: Run) -> bool:
     return run.stopping or run.step.failing is not None or run.token.is_cancelled
 
 
@@ -235,7 +235,7 @@ async def _deal_with_failures(run: Run, ran: list[CallInProgress]) -> list[CallI
         if wait is not None:
             again.append(current)
             delay = max(delay, wait)
-    if not again or _ends(run):
+    if not again or _is_ending(run):
         return []
     if delay:
         await run.sleep(delay)

@@ -541,7 +541,7 @@ class ShellGuard:
             reasons.append(f"it is to write in {bash.sandbox.root}")
         if place == "workspace" and bash.reaches_journal:
             reasons.append("it could change the journal, which is in the work directory")
-        if place == "workspace" and self._needs_network(bash, call, state, verdict):
+        if place == "workspace" and self._is_network_asked(bash, call, state, verdict):
             reasons.append("it is to have the network")
         hidden = [path for path in verdict.env_files if not bash.is_shown(path)]
         if hidden and place != "host":
@@ -551,7 +551,7 @@ class ShellGuard:
             reasons.append(verdict.reason)
         return reasons
 
-    def _needs_network(
+    def _is_network_asked(
         self, bash: Bash, call: ToolCall, state: AgentState, verdict: ShellVerdict
     ) -> bool:
         """Whether a person is asked about the network: not if a rule of the user's allows the command."""

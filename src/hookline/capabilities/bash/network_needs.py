@@ -75,11 +75,11 @@ class NetworkGrant:
 def needs_network(command: str) -> bool:
     """Whether some part of a command is a program that uses the network, as far as its words show."""
     return any(
-        _goes_out(each.argv) for each in containment.read_command(command).commands if each.argv
+        _is_remote(each.argv) for each in containment.read_command(command).commands if each.argv
     )
 
 
-def _goes_out(argv: tuple[str, ...]) -> bool:
+def _is_remote(argv: tuple[str, ...]) -> bool:
     program, *rest = argv
     name = os.path.basename(program)
     if name in {"python", "python3"} and rest[:2] == ["-m", "pip"]:
@@ -265,7 +265,7 @@ def objection(location: GitLocation, words: Sequence[str]) -> str | None:
     )
     if settings is None:
         return "its configuration cannot be read"
-    if _stays_here(settings, words):
+    if _is_local(settings, words):
         return ""
     reasons = (_find_objection(location, setting, words[0]) for setting in settings)
     found = next(filter(None, reasons), None)
@@ -333,7 +333,7 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
     if not words:
         return True
     program, *rest = words
-    if _SHELL & set(value) or _runs_others(os.path.basename(program)):
+    if _SHELL & set(value) or _can_run_others(os.path.basename(program)):
         return False
     if "/" in program and location.holds(program):
         return False
@@ -344,7 +344,7 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
     )
 
 
-def _runs_others(name: str) -> bool:
+def _can_run_others(name: str) -> bool:
     """Whether a program runs others, or what it finds in the directory it is started in."""
     is_known = name in RUNNERS or name in RUNNERS_OF_ANY or name in _RUN_FROM_DIRECTORY
     return is_known or is_interpreter(name) or is_task_runner(name)
@@ -372,7 +372,7 @@ def _hook_in_the_way(
     )
 
 
-def _stays_here(settings: Sequence[GitSetting], words: Sequence[str]) -> bool:
+def _is_local(settings: Sequence[GitSetting], words: Sequence[str]) -> bool:
     """Whether the remote is a directory, for which nobody needs keys."""
     urls: dict[str, list[str]] = {}
     for each in settings:

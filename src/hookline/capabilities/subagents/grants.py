@@ -122,14 +122,14 @@ def _find_missing(
         if any(means(rule, name) for name in (*names, TOOL)):
             continue
         is_elsewhere = is_known_elsewhere(rule.tool)
-        is_grant = means is grants_tool and not _looks_like(rule.tool, names)
+        is_grant = means is grants_tool and not _is_like(rule.tool, names)
         if not member.where or not (is_elsewhere or is_grant):
             raise _unknown_name(member, rule.tool, "tool", [*names, TOOL])
         missing.append(rule.tool)
     return tuple(dict.fromkeys(missing))
 
 
-def _looks_like(written: str, names: Iterable[str]) -> bool:
+def _is_like(written: str, names: Iterable[str]) -> bool:
     folded = [name.lower() for name in names]
     return bool(difflib.get_close_matches(written.lower(), folded, n=1, cutoff=_SLIP))
 

@@ -75,10 +75,10 @@ def _class_of(name: str) -> Any:
 def options_of(kind: Any) -> list[str]:
     """The options of a capability."""
     own = [each for each in inspect.signature(kind).parameters if each != "commands"]
-    return ["enabled", *(["sources"] if _takes_sources(kind) else ()), *own]
+    return ["enabled", *(["sources"] if _has_sources(kind) else ()), *own]
 
 
-def _takes_sources(kind: Any) -> bool:
+def _has_sources(kind: Any) -> bool:
     parameters = inspect.signature(kind).parameters.values()
     return any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
 
@@ -87,7 +87,7 @@ def schema_of(kind: Any, option: str) -> dict[str, Any]:
     """The JSON schema of an option; empty if only the class itself can check it."""
     if option == "enabled":
         return {"type": "boolean", "default": True}
-    if option == "sources" and _takes_sources(kind):
+    if option == "sources" and _has_sources(kind):
         return {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 
     def carrier() -> None: ...
@@ -186,7 +186,7 @@ def _make(
     kind, where = _class_of(name), settings.where("capabilities", name)
     parameters = inspect.signature(kind).parameters
     sources: list[str] = []
-    if _takes_sources(kind):
+    if _has_sources(kind):
         sources = places_of(options.pop("sources", ()), settings.project)
         if not sources:
             raise ConfigError(

@@ -406,7 +406,8 @@ class FileJail:
             is_only_of_git(true[-1])
             or self._is_in_repository(true)
             or any(
-                self._makes_repository(true[:depth], plain(part)) for depth, part in enumerate(true)
+                self._is_repository_with(true[:depth], plain(part))
+                for depth, part in enumerate(true)
             )
         )
 
@@ -423,7 +424,7 @@ class FileJail:
                     return False
         return False
 
-    def _makes_repository(self, directory: Parts, name: str) -> bool:
+    def _is_repository_with(self, directory: Parts, name: str) -> bool:
         """Whether a directory is git's with this name in it, or is about to be: with a `HEAD`, only git has such."""
         if name not in GIT_NAMES:
             return False

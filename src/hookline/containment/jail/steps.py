@@ -81,7 +81,7 @@ def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:
                 _go_back(way, found, missing)
             elif missing:
                 missing.append(name)
-            elif rest and _enters(way, name):
+            elif rest and _enter(way, name):
                 found.append(name)
             elif (rest or follow_last) and (target := _target(name, way.fds[-1])) is not None:
                 links += 1
@@ -101,7 +101,7 @@ def _go_back(way: _Way, found: list[str], missing: list[str]) -> None:
         found.pop()
 
 
-def _enters(way: _Way, name: str) -> bool:
+def _enter(way: _Way, name: str) -> bool:
     """Enter a directory; says whether it is one."""
     try:
         way.enter(name)

@@ -371,7 +371,7 @@ class Sandbox:
         made = environment(self._pass_env, self._env, network=grant.network or not contained)
         if contained:
             made = {**made, "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
-        if place == "host" or self._reveals_keys(grant):
+        if place == "host" or self._is_showing_keys(grant):
             # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
             places = (*self.writable, *(emptied_directories() if contained else ()))
             needed = self._view.find_needed(made) if contained else []
@@ -379,7 +379,7 @@ class Sandbox:
             return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 
-    def _reveals_keys(self, grant: SandboxGrant) -> bool:
+    def _is_showing_keys(self, grant: SandboxGrant) -> bool:
         """Whether it shows secrets of the user's, not only files of the work directory."""
         paths = (Path(real_path(os.path.expanduser(each))) for each in grant.reveal)
         return any(not inside_any(path, self.writable) for path in paths)

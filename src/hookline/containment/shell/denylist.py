@@ -159,7 +159,9 @@ def guess_name(name: str) -> str:
 def _files_written(name: str, words: Sequence[str]) -> Iterator[str]:
     """The files that a command writes to, as far as its words say."""
     operands = [word for word in words if word and not word.startswith("-")]
-    if name in _WRITERS or (name in {"sed", "perl"} and _has(words, r"-[A-Za-z]*i|--in-place")):
+    if name in _WRITERS or (
+        name in {"sed", "perl"} and _has_option(words, r"-[A-Za-z]*i|--in-place")
+    ):
         yield from operands
     elif name in _COPIERS:
         yield from operands[-1:]
@@ -173,7 +175,7 @@ def _files_written(name: str, words: Sequence[str]) -> Iterator[str]:
             yield "" if re.match(r"\w+=", value) else value  # `ssh -o Name=value` is a setting
 
 
-def _has(words: Sequence[str], option: str) -> bool:
+def _has_option(words: Sequence[str], option: str) -> bool:
     return any(re.match(option, word) for word in words)
 
 

@@ -42,13 +42,13 @@ def _no_signatures(call: Call) -> str | None:
     return "it starts a program that checks signatures" if is_checked else None
 
 
-def _leads_out(text: str) -> bool:
+def _is_outside(text: str) -> bool:
     return text.startswith(("/", "~")) or ".." in text.split("/")
 
 
 def _no_outside(call: Call) -> str | None:
     """Given a path outside of the repository, `git diff` compares files like `diff`."""
-    far = next((text for text in call.texts if _leads_out(text)), None)
+    far = next((text for text in call.texts if _is_outside(text)), None)
     return f"{far} may be outside of the repository" if far else _no_signatures(call)
 
 

@@ -101,7 +101,7 @@ def find_vital(argv: Sequence[str], location: Location) -> str | None:
     name, words = name_of(argv), argv[1:]
     if name in REMOVERS:
         return next((each for each in _operands(words) if _is_vital(each, location)), None)
-    if name == "find" and _speaks(" ".join(words)):
+    if name == "find" and _has_removal(" ".join(words)):
         return next(_vital_in_find(words, location), None)
     return None
 
@@ -111,7 +111,7 @@ def _vital_in_find(words: Sequence[str], location: Location) -> Iterator[str]:
         if _is_vital(root, location) and location.resolve_removed(root) != location.root:
             yield f"files in {root}"
     for test, value in pairwise(words) if _FIND_LOGIC.isdisjoint(words) else ():
-        if test in {"-name", "-iname"} and _names_git(value):
+        if test in {"-name", "-iname"} and _is_name_of_git(value):
             yield value
 
 
@@ -141,7 +141,7 @@ def _is_vital_path(path: str, root: str) -> bool:
         return is_above or is_git or any(is_below(home, directory) for home in homes)
     if directory == "/" or any(is_below(each, path) for each in (root, *homes)):
         return True
-    return _names_git(last)
+    return _is_name_of_git(last)
 
 
 @lru_cache(16)
@@ -149,7 +149,7 @@ def _homes(home: str) -> frozenset[str]:
     return frozenset({home, real_path(home)})
 
 
-def _names_git(name: str) -> bool:
+def _is_name_of_git(name: str) -> bool:
     """Whether a name is `.git`, or a pattern that spells out some of it."""
     return bool(re.match(r"\.\w", name)) and matches(".git", name.lower())
 
@@ -165,7 +165,7 @@ class Removals:
             self._rest = plain_text(line)
         except TooDeep:
             self._rest = line
-        self._is_spoken = _speaks(self._rest)
+        self._is_spoken = _has_removal(self._rest)
         self._questions: list[str] = []
         """Why somebody is asked about a removal; empty of a plain one."""
         self._plain: list[str] = []
@@ -195,7 +195,7 @@ class Removals:
 
     def question(self, commands: Sequence[Sequence[str]]) -> str:
         """Why the line asks in a sandbox; empty if it does not. `commands` are all that were found in it."""
-        if self._is_spoken and _speaks(self._without(commands)):
+        if self._is_spoken and _has_removal(self._without(commands)):
             self._questions.append(_UNKNOWN)
         # It may stand behind the removal: in a loop, in the background, or before the call of a function.
         changers = (name for name in map(name_of, commands) if name in _CHANGERS)
@@ -207,7 +207,7 @@ class Removals:
         """The text without its plain removals, and without what is printed if none of it is run."""
         rest, taken = self._rest, list(self._plain)
         is_run = any(reads_code(argv) or name_of(argv) in FEEDERS for argv in commands)
-        is_run = is_run or (self._is_stored and any(map(_runs_file, commands)))
+        is_run = is_run or (self._is_stored and any(map(_can_run_file, commands)))
         if not is_run and not _RUNS_A_VALUE.search(rest):
             taken += self._printed
         for text in sorted(taken, key=len, reverse=True):  # `echo rm x` before `rm x`
@@ -215,7 +215,7 @@ class Removals:
         return rest
 
 
-def _speaks(text: str) -> bool:
+def _has_removal(text: str) -> bool:
     """Whether a text has a removal, with its quotes taken out (`r''m`) or taken for blanks (`-x'rm x'`)."""
     return any(map(_SPOKEN.search, (_QUOTES.sub("", text), _JOINTS.sub(" ", text))))
 
@@ -227,7 +227,7 @@ def _is_speaker(stage: Stage) -> bool:
     return is_one and stage.text.startswith(words[0])
 
 
-def _runs_file(argv: Sequence[str]) -> bool:
+def _can_run_file(argv: Sequence[str]) -> bool:
     """Whether a command runs a file by its path, or a script; it may be one that the same line has written."""
     return "/" in argv[0] or any(each.is_script for each in started_by(argv))
 
