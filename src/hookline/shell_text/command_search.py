@@ -14,8 +14,8 @@ from typing import ClassVar
 from hookline.shell_text.reader import (
     UNKNOWN,
     UNREAD,
+    PipelineStage,
     ShellVisitor,
-    Stage,
     TooDeep,
     read_shell_text,
     unescape,
@@ -117,7 +117,7 @@ class CommandSearch(ShellVisitor):
         if echoed and any(map(runs_code, commands_in(words))):
             self.script("\n".join(echoed))
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Search what is given to a command by a redirect."""
         if not (stage.redirects or stage.inputs):
             return
@@ -130,7 +130,7 @@ class CommandSearch(ShellVisitor):
         if is_unread or stage.inputs:
             self._read_piped(stage.inputs, argvs, stage.text, is_unread=is_unread)
 
-    def pipeline(self, stages: Sequence[Stage], text: str) -> None:
+    def pipeline(self, stages: Sequence[PipelineStage], text: str) -> None:
         """Search what each member of a pipeline is given by those before it."""
         is_unread, printed = False, list[str]()
         for stage in stages:
@@ -143,7 +143,7 @@ class CommandSearch(ShellVisitor):
             is_unread = is_unread or any(UNREAD in w or self.is_file_unread(w) for w in words)
             printed += [text for argv in argvs for text in self.find_printed(argv)] + stage.inputs
 
-    def is_unread(self, stage: Stage) -> bool:
+    def is_unread(self, stage: PipelineStage) -> bool:
         """Whether the output was fetched or decoded by one of the commands."""
         return super().is_unread(stage) or any(map(is_source, self.argvs(stage)))
 
@@ -160,7 +160,7 @@ class CommandSearch(ShellVisitor):
             for script in scripts_in(inner):
                 self.script(script)
 
-    def argvs(self, stage: Stage) -> list[list[str]]:
+    def argvs(self, stage: PipelineStage) -> list[list[str]]:
         """Every command of a stage, and what each may run."""
         self._spend(len(stage.text))
         found: list[list[str]] = []

@@ -19,7 +19,7 @@ from hookline.containment.shell.programs import PICKING, roots_of
 from hookline.containment.shell.removal import Location, Removals, find_vital
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
-from hookline.shell_text import UNREAD, Stage, TooDeep
+from hookline.shell_text import UNREAD, PipelineStage, TooDeep
 from hookline.shell_text.command_search import (
     MAX_LENGTH,
     CommandSearch,
@@ -104,7 +104,7 @@ class Danger(CommandSearch):
             return [os.path.join(root, "*") for root in roots_of(words) or ["."]]
         return super().find_printed(argv)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Look at the files that are written, too."""
         written = [target for operator, target in stage.redirects if operator in _WRITING]
         for _, target in stage.redirects:
@@ -120,7 +120,7 @@ class Danger(CommandSearch):
             self._removals.stage(stage)
         super().stage(stage)
 
-    def function(self, name: str, body: Stage) -> None:
+    def function(self, name: str, body: PipelineStage) -> None:
         """Look for a function that calls itself more than once."""
         calls = any(words[0] == name for words in body.commands)
         if calls and body.joints & {"&", "|"}:

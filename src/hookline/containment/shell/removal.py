@@ -21,7 +21,7 @@ from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
-from hookline.shell_text import Stage, TooDeep, plain_text
+from hookline.shell_text import PipelineStage, TooDeep, plain_text
 from hookline.shell_text.runners import FEEDERS, name_of, reads_code
 from hookline.shell_text.started import started_by
 from hookline.wildcards import matches
@@ -180,7 +180,7 @@ class Removals:
             self._plain.append(text)
             self._questions.append(question)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Take a member of a pipeline, for what it prints or stores."""
         if self._is_spoken and len(stage.commands) == 1 and _is_speaker(stage):
             self._printed += [stage.text, *stage.inputs]
@@ -220,7 +220,7 @@ def _has_removal(text: str) -> bool:
     return any(map(_SPOKEN.search, (_QUOTES.sub("", text), _JOINTS.sub(" ", text))))
 
 
-def _is_speaker(stage: Stage) -> bool:
+def _is_speaker(stage: PipelineStage) -> bool:
     """Whether a command runs nothing of its words. With a variable before it, it may: `GIT_EDITOR=.. git commit`."""
     words = stage.commands[0]
     is_one = words[0] in _SPEAKERS or " ".join(words[:2]) in _SPEAKERS
