@@ -187,7 +187,7 @@ class TaskPlanning:
         if is_late:
             note += (
                 f"\nThe list has not changed for {since} steps, and {_count_tasks(waiting)} open. Bring it up to date "
-                "with todo_write, or continue with the next task."
+                "with todo_write, or go on with the next task."
             )
         shown = ctx.request.messages
         messages = shown if isinstance(shown, Log) else Log(shown)
