@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hookline.shell_text import (
     UNKNOWN,
+    PipelineStage,
     ShellVisitor,
-    Stage,
     TooDeep,
     plain_text,
     read_shell_text,
@@ -28,14 +28,14 @@ class Recorder(ShellVisitor):
         self.found: list[list[str]] = []
         self.pipelines: list[list[list[list[str]]]] = []
         self.functions: list[str] = []
-        self.stages: list[Stage] = []
+        self.stages: list[PipelineStage] = []
 
     def command(self, words: list[str], text: str, inner: object) -> None:
         assert text
         assert isinstance(inner, list)
         self.found.append(words)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         self.stages.append(stage)
 
     def pipeline(self, stages: object, text: str) -> None:
@@ -43,7 +43,7 @@ class Recorder(ShellVisitor):
         assert isinstance(stages, list)
         self.pipelines.append([stage.commands for stage in stages])
 
-    def function(self, name: str, body: Stage) -> None:
+    def function(self, name: str, body: PipelineStage) -> None:
         assert body.text is not None
         self.functions.append(name)
 

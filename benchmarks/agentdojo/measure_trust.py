@@ -25,12 +25,12 @@ SUITES = ("workspace", "travel", "banking", "slack")
 
 def measure(names: list[str], jobs: int) -> list[Played]:
     """All tasks of some suites, in as many processes as are given."""
-    from trust_playing import KINDS, play_task, user_tasks  # needs AgentDojo
+    from trust_runs import KINDS, run_task, user_tasks  # needs AgentDojo
 
     work = [(name, user_id) for name in names for user_id in user_tasks(name)]
     played: list[list[Played]] = []
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        tasks = [pool.apply_async(play_task, each) for each in work]
+        tasks = [pool.apply_async(run_task, each) for each in work]
         for number, task in enumerate(tasks, start=1):
             played.append(task.get())
             print(f"\r{number} of {len(work)} tasks", end="", file=sys.stderr, flush=True)

@@ -35,7 +35,7 @@ Known = dict[tuple[str | None, str, str], tuple[bool, bool]]
 
 
 @dataclass
-class Stage:
+class TaskAttempt:
     """One user task, with an injection or without: what an agent does here is done to this environment only."""
 
     suite: Suite
@@ -83,7 +83,7 @@ class Stage:
 
     def tools(self) -> list[AnyTool]:
         """The suite's functions, on this environment."""
-        self.suite.on_stage = self
+        self.suite.current = self
         return self.suite.tools
 
     def run(self, function: Function, args: Mapping[str, Any]) -> str:
@@ -132,17 +132,17 @@ class Suite:
         self.functions: list[Function] = self.dojo.tools
         self.runtime = FunctionsRuntime(self.functions)
         self.tools = [_tool(function, self) for function in self.functions]
-        """Made once, because that takes longer than running a task: they act on the stage that was set up last."""
-        self.on_stage: Stage | None = None
+        """Made once, because that takes longer than running a task: they act on the attempt that began last."""
+        self.current: TaskAttempt | None = None
         self._last: tuple[dict[str, str], Any] | None = None
 
     @cached_property
     def _defaults(self) -> dict[str, str]:
         return dict(self.dojo.get_injection_vector_defaults())
 
-    def stage(
+    def attempt(
         self, user_id: str, injection_id: str | None = None, *, checks: bool = False
-    ) -> Stage:
+    ) -> TaskAttempt:
         """A fresh environment for a task, with the injection wherever the task would come across it."""
         user_task = self.dojo.user_tasks[user_id]
         injection_task = None if injection_id is None else self.dojo.injection_tasks[injection_id]
@@ -151,7 +151,7 @@ class Suite:
             said = _SAYS.format(goal=injection_task.GOAL)
             texts = dict.fromkeys(self._seen(user_id), said)
         environment = user_task.init_environment(self.environment(texts))
-        return Stage(self, user_task, injection_task, environment, checks)
+        return TaskAttempt(self, user_task, injection_task, environment, checks)
 
     def environment(self, texts: Mapping[str, str]) -> Any:
         """The environment with these texts in it. The last one is kept: to make one takes longer than to copy it."""
@@ -191,8 +191,8 @@ class Suite:
 
 def _tool(function: Function, suite: Suite) -> AnyTool:
     async def use(**args: Any) -> str:
-        assert suite.on_stage is not None
-        return suite.on_stage.run(function, args)
+        assert suite.current is not None
+        return suite.current.run(function, args)
 
     use.__name__ = function.name
     use.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

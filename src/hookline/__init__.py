@@ -106,54 +106,27 @@ __all__ = [
     "tool",
 ]
 
-_PACKAGES: dict[str, str] = {
-    "Agent": "agent",
-    "AgentBuilder": "agent",
-    "AgentState": "state",
-    "CallableMatcher": "hooks",
-    "Capability": "agent",
-    "AfterStepHookContext": "lifecycle",
-    "AfterToolHookContext": "lifecycle",
-    "CompactHookContext": "lifecycle",
-    "CompositeMatcher": "hooks",
-    "ContinuationDecision": "state",
-    "ContinuationEvaluation": "state",
-    "ContinuationOutcome": "state",
-    "Decision": "state",
-    "ErrorPolicy": "flow",
-    "EventTypeMatcher": "hooks",
-    "ExecutionHookContext": "lifecycle",
-    "FailureHookContext": "lifecycle",
-    "HookOutcome": "hooks",
-    "HookPoint": "lifecycle",
-    "HookStack": "lifecycle",
-    "HooklineError": "errors",
-    "InferenceHookContext": "lifecycle",
-    "Matcher": "hooks",
-    "OutputHookContext": "lifecycle",
-    "PromptHookContext": "lifecycle",
-    "RunResult": "agent",
-    "RunStatus": "state",
-    "SQLiteJournal": "journal",
-    "SessionHookContext": "lifecycle",
-    "Sessions": "sessions",
-    "StepHookContext": "lifecycle",
-    "StopHookContext": "lifecycle",
-    "StopReason": "state",
-    "SubagentHookContext": "lifecycle",
-    "ToolCall": "state",
-    "ToolContext": "tools",
-    "ToolError": "errors",
-    "ToolHookContext": "lifecycle",
-    "ToolNameMatcher": "hooks",
-    "ToolResult": "state",
-    "backtest": "playback",
-    "hook": "agent",
-    "on": "agent",
-    "replay": "playback",
-    "tool": "tools",
+_PACKAGES = {
+    "agent": "Agent AgentBuilder Capability RunResult hook on",
+    "errors": "HooklineError ToolError",
+    "flow": "ErrorPolicy",
+    "hooks": "CallableMatcher CompositeMatcher EventTypeMatcher HookOutcome Matcher ToolNameMatcher",
+    "journal": "SQLiteJournal",
+    "lifecycle": (
+        "AfterStepHookContext AfterToolHookContext CompactHookContext ExecutionHookContext "
+        "FailureHookContext HookPoint HookStack InferenceHookContext OutputHookContext "
+        "PromptHookContext SessionHookContext StepHookContext StopHookContext SubagentHookContext "
+        "ToolHookContext"
+    ),
+    "playback": "backtest replay",
+    "sessions": "Sessions",
+    "state": (
+        "AgentState ContinuationDecision ContinuationEvaluation ContinuationOutcome Decision "
+        "RunStatus StopReason ToolCall ToolResult"
+    ),
+    "tools": "ToolContext tool",
 }
-"""The package of each name."""
+"""The names of each package."""
 
 _MOVED: dict[str, str] = {
     "Attachment": "state.Attachment",

@@ -110,7 +110,7 @@ async def call_with_next(
             except BaseException as error:
                 answer.set_exception(error)
                 if not isinstance(error, Exception):
-                    raise  # the function may not go on, nor may we
+                    raise  # the function may not continue, nor may we
         return await running
     finally:
         is_over = True

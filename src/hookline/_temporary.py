@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -15,14 +16,9 @@ import threading
 from functools import cache
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked there, so nobody removes anything
-    fcntl = None  # type: ignore[assignment]
-
 PREFIX = "hookline-run-"
 """Only locked directories have it: what another version made has another name, and stays."""
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def temporary_directory() -> Path:
@@ -35,12 +31,9 @@ def temporary_directory() -> Path:
 @cache
 def _base(place: str, pid: int) -> str:
     base = tempfile.mkdtemp(prefix=PREFIX, dir=place)
-    if fcntl is not None:
-        while not _hold(base):  # another process took it for one of the dead
-            base = tempfile.mkdtemp(prefix=PREFIX, dir=place)
-        threading.Thread(
-            target=remove_left, args=(place,), name="hookline-clear", daemon=True
-        ).start()
+    while not _hold(base):  # another process took it for one of the dead
+        base = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+    threading.Thread(target=remove_left, args=(place,), name="hookline-clear", daemon=True).start()
     atexit.register(_remove, base, pid)
     return base
 

@@ -48,7 +48,7 @@ class StateProcessorAdapter(_AtItsPoint):
         if position not in ("before", "after"):
             raise RegistrationError(f"position={position!r} is neither 'before' nor 'after'.")
         self.process = _method(processor, "process")
-        is_wrapper = _takes_next(self.process)
+        is_wrapper = _has_next(self.process)
         self.point = "around_step" if is_wrapper else f"{position}_step"
         self.name = type(processor).__name__
         self.handle: Callable[..., Any] = self._wrap if is_wrapper else self._change
@@ -116,7 +116,9 @@ class ContinuationCriterionAdapter(_AtItsPoint):
                 ContinuationDecision.ALLOW_CONTINUATION if said else ContinuationDecision.ALLOW_STOP
             )
         if isinstance(said, ContinuationDecision):
-            said = ContinuationEvaluation(self.name, said, f"said by {self.name}")
+            said = ContinuationEvaluation(
+                source=self.name, decision=said, reason=f"said by {self.name}"
+            )
         return said  # type: ignore[no-any-return]
 
 
@@ -155,7 +157,7 @@ class ToolMiddlewareAdapter(_AtItsPoint):
             execution = await execution
         if execution is None:
             reason = f"blocked by {self.name}"
-            return ToolResult(None, None, ResultStatus.BLOCKED, reason=reason, decided_by=self.name)
+            return ToolResult(status=ResultStatus.BLOCKED, reason=reason, decided_by=self.name)
         return execution  # type: ignore[no-any-return]
 
 
@@ -170,7 +172,7 @@ def _method(thing: Any, name: str) -> Callable[..., Any]:
     )
 
 
-def _takes_next(process: Callable[..., Any]) -> bool:
+def _has_next(process: Callable[..., Any]) -> bool:
     """Whether it is `process(state, next)`."""
     second = second_parameter(process)
     if second not in NEXT and positional(process)[0] > 1:

@@ -287,7 +287,7 @@ class FileJailError(HooklineError, OSError):
         self, path: str, problem: str, *, remedy: str = "", code: int | None = None
     ) -> None:
         self.path = path
-        super().__init__(f"'{_shortened(path)}' {problem}", remedy=remedy)
+        super().__init__(f"'{_shorten(path)}' {problem}", remedy=remedy)
         if code is not None:
             self.errno = code
 
@@ -324,7 +324,7 @@ class FileChangedError(FileJailError):
     """The file has changed since it was read."""
 
 
-def _shortened(path: str) -> str:
+def _shorten(path: str) -> str:
     """A path that is short and has no control characters, so that it can be shown."""
     shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in path[:200])
     return shown + "..." * (len(path) > 200)

@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import Any
 
 
-def names_from(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package. `home` names the module of each name, from the package on."""
+def names_from(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package. `names` has the names of each module, with blanks between them."""
+    home = {name: module for module, given in names.items() for name in given.split()}
 
     def load(name: str) -> Any:
         if name not in home:

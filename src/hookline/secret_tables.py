@@ -155,6 +155,9 @@ HARMLESS_NAME = re.compile(
 )
 """A name with a weak ending and one of these in it holds nothing secret, as `next_page_token` does."""
 
+SECRET_OF_REQUEST = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
+"""A header or a parameter of a request with one of these in its name holds a secret."""
+
 # --- tokens -----------------------------------------------------------------------------------------
 
 

@@ -102,8 +102,8 @@ TOO_LATE = ("output", *OVER)
 @tool
 async def add(a: int, b: int = 1) -> int:
     """Add."""
-    STAGES[-1].ran.append(a)
-    if STAGES[-1].point == "error":
+    TRIALS[-1].ran.append(a)
+    if TRIALS[-1].point == "error":
         raise ValueError("tool down")
     return a + b
 
@@ -111,21 +111,21 @@ async def add(a: int, b: int = 1) -> int:
 @tool
 async def delegate(context: ToolContext) -> str:
     """Delegate."""
-    return str((await context.spawn(STAGES[-1].child, "task")).text)
+    return str((await context.spawn(TRIALS[-1].child, "task")).text)
 
 
-STAGES: list[Stage] = []
+TRIALS: list[Trial] = []
 """The latest is the one that is running: tools are made once, because making them is slow."""
 
 
-class Stage:
+class Trial:
     """A run that comes past every point of the lifecycle, and how often its tools ran."""
 
     def __init__(self) -> None:
         self.ran: list[int] = []
         self.point = ""
         self.child = AgentBuilder().with_driver(ScriptedDriver([say("child")] * 20)).build()
-        STAGES[:] = [self]
+        TRIALS[:] = [self]
 
     def builder(self, point: str) -> AgentBuilder:
         self.point = point
@@ -139,14 +139,14 @@ class Stage:
         return agent
 
 
-async def run(point: str, hook: Any, **options: Any) -> tuple[RunResult, list[HookRan], Stage]:
+async def run(point: str, hook: Any, **options: Any) -> tuple[RunResult, list[HookRan], Trial]:
     """A run with this hook at this point, and what the journal says of the hook."""
-    stage = Stage()
-    agent = stage.builder(point).add_hook(point, hook, name="probe", **options).build()
+    trial = Trial()
+    agent = trial.builder(point).add_hook(point, hook, name="probe", **options).build()
     result = await agent.run("go")
     check_transcript(result.state.messages)
     ran = [each for each in hooks_in(result.records) if each.hook == "probe"]
-    return result, ran, stage
+    return result, ran, trial
 
 
 def first_time(hook: Any) -> Any:
@@ -355,37 +355,37 @@ async def test_a_block_means_what_the_table_says(point: str) -> None:
 
 
 BLOCKS: dict[str, Any] = {
-    "execution_start": lambda result, stage: (
+    "execution_start": lambda result, trial: (
         result.state.step_count == 0 and not result.state.messages
     ),
-    "prompt_submit": lambda result, stage: (
+    "prompt_submit": lambda result, trial: (
         result.state.step_count == 0 and not result.state.messages
     ),
-    "before_step": lambda result, stage: result.state.step_count == 0 and result.state.messages,
-    "before_inference": lambda result, stage: (
-        result.steps[0].text == "" and result.state.messages[1].text == "not this" and stage.ran
+    "before_step": lambda result, trial: result.state.step_count == 0 and result.state.messages,
+    "before_inference": lambda result, trial: (
+        result.steps[0].text == "" and result.state.messages[1].text == "not this" and trial.ran
     ),
-    "after_inference": lambda result, stage: (
-        not stage.ran and result.state.messages[1].text == "not this"
+    "after_inference": lambda result, trial: (
+        not trial.ran and result.state.messages[1].text == "not this"
     ),
-    "before_tool_use": lambda result, stage: (
-        not stage.ran and result.state.messages[2].text == "Blocked: not this"
+    "before_tool_use": lambda result, trial: (
+        not trial.ran and result.state.messages[2].text == "Blocked: not this"
     ),
-    "permission_request": lambda result, stage: (
-        not stage.ran and result.state.messages[2].text == "Denied: not this"
+    "permission_request": lambda result, trial: (
+        not trial.ran and result.state.messages[2].text == "Denied: not this"
     ),
-    "after_tool_use": lambda result, stage: (
-        stage.ran and result.state.messages[2].text == "Result withheld: not this"
+    "after_tool_use": lambda result, trial: (
+        trial.ran and result.state.messages[2].text == "Result withheld: not this"
     ),
-    "stop": lambda result, stage: (
+    "stop": lambda result, trial: (
         result.state.step_count == 3 and "not this" in [m.text for m in result.state.messages]
     ),
-    "output": lambda result, stage: result.output is None and result.state.last_text() == "done",
-    "subagent_start": lambda result, stage: (
-        "not this" in result.state.messages[2].text and not stage.child.definition.driver.requests
+    "output": lambda result, trial: result.output is None and result.state.last_text() == "done",
+    "subagent_start": lambda result, trial: (
+        "not this" in result.state.messages[2].text and not trial.child.definition.driver.requests
     ),
-    "subagent_stop": lambda result, stage: (
-        "not this" in str(stage.child.definition.driver.requests[1])
+    "subagent_stop": lambda result, trial: (
+        "not this" in str(trial.child.definition.driver.requests[1])
     ),
 }
 
@@ -393,8 +393,8 @@ BLOCKS: dict[str, Any] = {
 @pytest.mark.parametrize("point", BLOCKS)
 async def test_a_block_prevents_this_one_thing(point: str) -> None:
     """And the model, the child or the caller learns why."""
-    result, _, stage = await run(point, first_time(lambda ctx: HookOutcome.block("not this")))
-    assert BLOCKS[point](result, stage)
+    result, _, trial = await run(point, first_time(lambda ctx: HookOutcome.block("not this")))
+    assert BLOCKS[point](result, trial)
 
 
 def test_every_point_that_can_block_has_its_meaning_tested() -> None:
@@ -408,7 +408,7 @@ def test_every_point_that_can_block_has_its_meaning_tested() -> None:
 @pytest.mark.parametrize("point", REACHED)
 async def test_a_stop_ends_the_run_now(point: str) -> None:
     """As stopped by that hook; where the run is over already it is an error."""
-    result, ran, stage = await run(point, first_time(lambda ctx: HookOutcome.stop("all of it")))
+    result, ran, trial = await run(point, first_time(lambda ctx: HookOutcome.stop("all of it")))
     if point in OVER:
         status = RunStatus.FAILED if point == "agent_failed" else RunStatus.COMPLETED
         assert (ran[0].verdict, result.status) == ("failed", status)
@@ -418,7 +418,7 @@ async def test_a_stop_ends_the_run_now(point: str) -> None:
     assert result.state.ending is not None
     assert (result.state.ending.reason, result.state.ending.decided_by) == ("all of it", "probe")
     late = ("after_tool_use", "after_step", "should_continue", "stop", "output", "error")
-    assert bool(stage.ran) is (point in late)
+    assert bool(trial.ran) is (point in late)
 
 
 @pytest.mark.parametrize("point", REACHED)
@@ -456,7 +456,7 @@ async def test_a_hook_that_fails_closed_is_what_the_table_says(point: str, failu
     """A block where a block protects, else an error; it is on record, and never raises out of the run."""
     hook, options = FAILURES[failure]
     options = {**options, "on_failure": "closed"}
-    result, ran, stage = await run(point, hook, **options)
+    result, ran, trial = await run(point, hook, **options)
     if point in LENIENT and failure in ("meaningless", "wrong type"):
         assert (ran[0].verdict, ran[0].reason.startswith("ignored: ")) == ("proceed", True)
         assert result.status is (
@@ -472,7 +472,7 @@ async def test_a_hook_that_fails_closed_is_what_the_table_says(point: str, failu
             assert (result.error.hook, result.error.point) == ("probe", point)
     else:
         assert (result.status, result.stop_reason) == TABLE[point].blocked
-        assert not stage.ran or point in ("after_tool_use", "output")
+        assert not trial.ran or point in ("after_tool_use", "output")
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -504,8 +504,8 @@ async def test_an_observer_that_fails_never_reaches_the_run(point: str, failure:
 async def test_the_error_about_a_meaningless_answer_lists_the_valid_ones(point: str) -> None:
     """The error names the hook, what it returned and what it may return."""
     errors: list[Any] = []
-    stage = Stage()
-    agent = stage.builder(point).add_hook(point, lambda ctx: False, name="probe")
+    trial = Trial()
+    agent = trial.builder(point).add_hook(point, lambda ctx: False, name="probe")
     agent.on_event(lambda record: errors.append(record) if record.type == "hook" else None)
     await agent.build().run("go")
     (record, *_) = [each for each in errors if each.hook == "probe"]
@@ -534,8 +534,8 @@ async def test_no_return_value_means_proceed_everywhere(point: str) -> None:
 async def test_observers_are_shown_what_was_decided_and_by_whom(point: str) -> None:
     """Also that nothing was."""
     seen: list[Any] = []
-    stage = Stage()
-    agent = stage.builder(point).add_hook(
+    trial = Trial()
+    agent = trial.builder(point).add_hook(
         point, lambda ctx: seen.append(ctx.verdict), name="watch", tier="observer"
     )
     if TABLE[point].blocked is not None:
@@ -572,8 +572,8 @@ async def test_permission_hooks_answer_with_a_decision() -> None:
         (Decision.deny("no"), []),
         (Decision.edit(a=7), [7]),
     ):
-        _, records, stage = await run(
+        _, records, trial = await run(
             "permission_request", first_time(lambda ctx, *, d=decision: d)
         )
-        assert stage.ran == ran
+        assert trial.ran == ran
         assert records[0].verdict == ("block" if decision.answer == "deny" else "allow")

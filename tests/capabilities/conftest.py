@@ -16,4 +16,4 @@ def without_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Any:
         raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
 
-    monkeypatch.setattr("hookline.containment.sandbox.sandbox.passed", missing)
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.run_selftest", missing)

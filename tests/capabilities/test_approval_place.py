@@ -218,7 +218,7 @@ def test_a_read_only_call_that_waited_never_runs_on_the_host(
 
         raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
 
-    monkeypatch.setattr("hookline.containment.sandbox.sandbox.passed", missing)
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.run_selftest", missing)
     resumed = agent().resume_sync(paused.run_id, {question.id: Decision.allow()})
     assert results(resumed)[0].status.value == "blocked"
     assert not (work / "made").exists()

@@ -458,7 +458,7 @@ def test_any_conversation_is_cut_whole(messages: Any, limits: CutLimits) -> None
     if cut is None:
         return
     kept = (*cut.before, *cut.after)
-    check_transcript(cut.joined(as_message("short", SIZES, limits.summary)))
+    check_transcript(cut.join_with(as_message("short", SIZES, limits.summary)))
     check_transcript(cut.middle)
     assert is_part(kept, messages)
     assert is_part(cut.middle, messages)
@@ -487,7 +487,7 @@ def test_it_is_within_the_budget_whenever_that_can_be(
         dropped_message(cut.middle, SIZES, limits.summary),
     ):
         if SIZES.messages(pinned.values()) + limits.summary <= limits.budget:
-            assert SIZES.messages(cut.joined(instead)) <= limits.budget
+            assert SIZES.messages(cut.join_with(instead)) <= limits.budget
 
 
 @given(conversations, rooms)
@@ -497,7 +497,7 @@ def test_cutting_terminates(messages: Any, limits: CutLimits) -> None:
         cut = choose_cut(messages, SIZES.message, limits)
         if cut is None:
             return
-        shorter = cut.joined(as_message("s", SIZES, limits.summary))
+        shorter = cut.join_with(as_message("s", SIZES, limits.summary))
         assert len(shorter) <= len(messages)
         assert not all(is_summary(message) for message in cut.middle)
         messages = shorter
@@ -529,7 +529,7 @@ def test_sizes_count_everything_a_model_reads() -> None:
     letter = Attachment.from_bytes(b"a" * 400, "text/plain")
     assert SIZES.message(UserMessage("", "", (picture,))) < 2_000
     assert 100 <= SIZES.message(UserMessage("", "", (letter,))) < 120
-    assert SIZES.fixed(InferenceRequest(system="x" * 400)) == 100
+    assert SIZES.count_fixed(InferenceRequest(system="x" * 400)) == 100
     words = Sizes(lambda text: len(text.split()))
     assert words.message(UserMessage("three words here")) == 7
 
@@ -558,4 +558,4 @@ async def test_long_histories_are_summarised_in_pieces() -> None:
 def test_a_cut_is_joined_in_its_order() -> None:
     """What stays stands around what was put in."""
     a, b, s = UserMessage("a"), UserMessage("b"), UserMessage("s", BY)
-    assert Cut((a,), (), (b,)).joined(s) == (a, s, b)
+    assert Cut((a,), (), (b,)).join_with(s) == (a, s, b)

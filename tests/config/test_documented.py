@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from hookline.cli.assembly.capabilities import capability_names
 from hookline.cli.config import full_schema
-from hookline.config import Layer, check_layer, json_schema
+from hookline.config import Layer, json_schema
+from hookline.config.layers import check_layer
 from hookline.errors import RegistrationError
 from hookline.lifecycle import HookPoint, point_named
 

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.config import Layer, Merged, Settings, home, keep_stricter, load, put, read_layer
+from hookline.config import Layer, Settings, load
+from hookline.config.layers import Merged, put, read_layer
+from hookline.config.locations import home
+from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hookline.config import ScriptDependencies, files_of_program, find_dependencies, is_task_runner
+from hookline.config.script_dependencies import ScriptDependencies, find_dependencies
+from hookline.shell_text.started import files_of_program, is_task_runner
 
 FILES = (
     "hooks/lib/common.sh",

@@ -12,18 +12,12 @@ from hypothesis import strategies as st
 
 from hookline import capabilities
 from hookline.cli.assembly.capabilities import capability_names
-from hookline.config import (
-    Layer,
-    Settings,
-    TrustStatus,
-    fingerprints,
-    keep_stricter,
-    load,
-    project_files,
-    read_layer,
-    trust_file,
-)
+from hookline.config import Layer, Settings, TrustStatus, load
+from hookline.config.layers import read_layer
+from hookline.config.locations import project_files
 from hookline.config.script_dependencies import find_module_files
+from hookline.config.trust import fingerprints, trust_file
+from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError, TrustError
 from hookline.lifecycle import HookPoint, point_named
 

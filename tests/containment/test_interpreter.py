@@ -18,7 +18,7 @@ from hookline.capabilities.files import regex_worker
 from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.interpreter import (
     PYTHON,
-    compiled,
+    compiled_code,
     environments_below,
     from_pipe,
     isolated_command,
@@ -135,7 +135,7 @@ print(result.steps[1].results[0].text)
 
 def test_what_is_compiled_runs_as_it_comes() -> None:
     """By a pipe, alone; where there is no interpreter of our own, nothing is kept for another."""
-    text = compiled(regex_worker)
+    text = compiled_code(regex_worker)
     assert text is not None
     reads, writes = os.pipe()
     with open(writes, "wb") as file:
@@ -148,4 +148,4 @@ def test_what_is_compiled_runs_as_it_comes() -> None:
 def test_without_an_interpreter_nothing_is_compiled_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one might not understand it."""
     monkeypatch.setattr(sys, "executable", "")
-    assert compiled(regex_worker) is None
+    assert compiled_code(regex_worker) is None

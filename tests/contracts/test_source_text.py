@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "hookline"
+from hookline.journal import Record
+from hookline.state import ErrorInfo, InferenceResponse, ToolResult
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "hookline"
 STARTS = re.compile(
     r"^\s*(?:import|from) (?:subprocess|multiprocessing|pty)\b"
     r"|\bos\.(?:posix_spawnp?|fork|forkpty|popen|system|spawn[lv]p?e?|exec[lv]p?e?)\("
@@ -41,3 +46,33 @@ def test_no_group_is_repeated_possessively() -> None:
         if _POSSESSIVE_GROUP.search(line)
     ]
     assert found == []
+
+
+def test_records_and_results_are_built_by_keyword() -> None:
+    """They have many fields. Only a record's run, number and time may be positional."""
+    most = {kind.__name__: 3 for kind in Record.__subclasses__()}
+    most |= {kind.__name__: 2 for kind in (ErrorInfo, InferenceResponse, ToolResult)}
+    assert len(most) > 20
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in most
+        if sum(3 if isinstance(each, ast.Starred) else 1 for each in node.args) > most[node.func.id]
+    ]
+    assert found == []
+
+
+def test_the_table_of_moved_modules_leads_to_modules() -> None:
+    """Whoever follows the table of the changelog finds what is written there."""
+    _, _, modules = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("private paths.")
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", modules, re.MULTILINE)
+    missing = []
+    for package, cell in rows:
+        for new in re.findall(r"`[\w.]+`: `([\w.]+)`", cell):
+            full = new if new.startswith("hookline.") else f"{package}.{new}"
+            place = SOURCE.parent / full.replace(".", "/")
+            if not (place.is_dir() or place.with_suffix(".py").exists()):
+                missing.append(full)
+    assert len(rows) > 20
+    assert missing == []

@@ -95,11 +95,6 @@ ADD = SpokenCall("add", '{"a": 1}')
         ('{"tool": "add", "args": {"a": 1}}\nResult: 7', Spoken(calls=(ADD,))),
         ('{"tool": "add", "args": {"a": 1}}\n**Observation:** 7', Spoken(calls=(ADD,))),
         ('{"tool": "add", "args": {"a": 1}}\n{"answer": "7"}', Spoken(calls=(ADD,))),
-        ('Thought: I add.\n{"tool": "add", "args": {"a": 1}}', Spoken("I add.", (ADD,))),
-        (
-            '**Thought:** I add.\n\n```json\n{"tool": "add", "args": {"a": 1}}\n```',
-            Spoken("I add.", (ADD,)),
-        ),
         ('Here you are: {"answer": "5"}', Spoken(answer="5")),
         ('It is {"name": "x", "tool": "y"}.', Spoken(answer='It is {"name": "x", "tool": "y"}.')),
         ('{"answer": "5"}\n{"answer": "6"}', Spoken(answer="5")),
@@ -112,21 +107,14 @@ ADD = SpokenCall("add", '{"a": 1}')
         ("It is 5.", Spoken(answer="It is 5.")),
         ("", Spoken(answer="")),
         ('The config is {"name": "x"}.', Spoken(answer='The config is {"name": "x"}.')),
-        (
-            'Thought: I add.\nAction: add\nAction Input: {"a": 1}\nObservation: 7\nFinal Answer: 7',
-            Spoken("I add.", (ADD,)),
-        ),
-        ('**Action:** `add`\n**Action Input:** {"a": 1}', Spoken(calls=(ADD,))),
-        (
-            'Action: add\nAction Input: ```json\n{"a": 1}\n```\nAction: sub',
-            Spoken(calls=(ADD, SpokenCall("sub"))),
-        ),
-        ("Thought: easy\nFinal Answer: It\nis 5.", Spoken("easy", (), "It\nis 5.")),
     ],
 )
 def test_a_turn_is_understood(text: str, spoken: Spoken) -> None:
-    """In our form, in the forms that models were taught, and in plain words."""
+    """In our form, in other forms of an object, and in plain words."""
     assert read(text) == spoken
+
+
+LABELS = "Labels such as `Action:` are not read: calls and the answer go into the object."
 
 
 @pytest.mark.parametrize(
@@ -142,6 +130,9 @@ def test_a_turn_is_understood(text: str, spoken: Spoken) -> None:
         ('{"calls": []}', 'The object has neither "calls" nor "answer".'),
         ('{"calls": [5]}', "A call names its tool: 5 does not."),
         ('{"calls": [{"tool": 5}]}', 'A call names its tool: {"tool": 5} does not.'),
+        ('Thought: I add.\nAction: add\nAction Input: {"a": 1}\nObservation: 7', LABELS),
+        ('**Action:** `add`\n**Action Input:** {"a": 1}', LABELS),
+        ("Thought: easy\nFinal Answer: It\nis 5.", LABELS),
     ],
 )
 def test_what_is_wrong_with_a_turn_is_said(text: str, problem: str) -> None:

@@ -169,8 +169,7 @@ async def test_an_answer_that_is_cut_off_is_what_there_is_of_it(turn: Any) -> No
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["It is 5.", "Final Answer: It is 5.", 'OK {"answer": "It is 5."}', '{"answer": "It is 5."}'],
+    "text", ["It is 5.", 'OK {"answer": "It is 5."}', '{"answer": "It is 5."}']
 )
 async def test_only_the_answer_is_streamed(text: str) -> None:
     """Whatever form it came in."""

@@ -78,7 +78,7 @@ def test_spelling_forgets_case_and_separators_once_and_for_all(text: str) -> Non
 def test_a_point_says_what_a_hook_may_return(answers: tuple[type, ...], expected: str) -> None:
     """This sentence is the remedy when a hook returned something else."""
     gate = Point("gate", Parcel, answers=tuple((kind, lambda ctx, _: ctx) for kind in answers))
-    assert gate.expected() == expected
+    assert gate.describe_expected() == expected
 
 
 def test_a_context_cannot_be_changed_in_place() -> None:

@@ -190,11 +190,11 @@ def test_a_point_is_its_name() -> None:
 
 def test_a_point_says_what_may_be_returned_there() -> None:
     """For the error about a return value that means nothing."""
-    assert HookPoint.BEFORE_TOOL_USE.expected() == (
+    assert HookPoint.BEFORE_TOOL_USE.describe_expected() == (
         "None, a HookOutcome, a changed ToolHookContext, ToolCall, ToolResult, AgentState "
         "or ContinuationEvaluation"
     )
-    assert "a changed SubagentHookContext" in HookPoint.SUBAGENT_STOP.expected()
+    assert "a changed SubagentHookContext" in HookPoint.SUBAGENT_STOP.describe_expected()
 
 
 def test_the_lifecycle_is_on_the_page_that_defines_it() -> None:

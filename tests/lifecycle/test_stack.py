@@ -129,8 +129,8 @@ package = types.ModuleType("hookline")
 package.__path__ = importlib.util.find_spec("hookline").submodule_search_locations
 sys.modules["hookline"] = package
 import hookline.hooks
-rooms = {name.split(".")[1] for name in sys.modules if name.startswith("hookline.")}
-print(*sorted(rooms))
+packages = {name.split(".")[1] for name in sys.modules if name.startswith("hookline.")}
+print(*sorted(packages))
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -139,7 +139,7 @@ print(*sorted(rooms))
         check=True,
         text=True,
     )
-    assert done.stdout.split() == ["_aio", "errors", "hooks"]
+    assert done.stdout.split() == ["_aio", "errors", "hooks", "wildcards"]
 
 
 async def test_adding_a_hook_makes_another_stack() -> None:

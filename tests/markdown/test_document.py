@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.errors import BuildError, DocumentError
-from hookline.markdown import Document, names_in
+from hookline.markdown import Document
+from hookline.markdown.document import names_in
 
 
 def parsed(*lines: str) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookline.markdown import grants_tool, is_known_elsewhere, means_tool
+from hookline.markdown.tool_names import grants_tool, is_known_elsewhere, means_tool
 from hookline.permissions import Rule
 
 

@@ -423,18 +423,18 @@ def test_what_is_no_tool_is_refused_when_the_box_is_made() -> None:
 
 def test_an_unknown_name_is_answered_with_the_closest_ones() -> None:
     """And with all of them, when they are few."""
-    error = Toolbox([read_file, write_file]).unknown("ReadFile")
+    error = Toolbox([read_file, write_file]).unknown_error("ReadFile")
     assert isinstance(error, UnknownToolError)
     assert str(error) == (
         "there is no tool 'ReadFile'. Did you mean 'read_file' or 'write_file'? Your tools are: read_file, write_file."
     )
-    assert "Did you mean" not in str(Toolbox([read_file]).unknown("sing"))
+    assert "Did you mean" not in str(Toolbox([read_file]).unknown_error("sing"))
 
 
 def test_many_tools_are_not_listed() -> None:
     """Only what was probably meant."""
     box = Toolbox([named(f"tool_{number}") for number in range(40)])
-    text = str(box.unknown("tool_399"))
+    text = str(box.unknown_error("tool_399"))
     assert "'tool_39'" in text
     assert "tool_20" not in text
 
@@ -442,6 +442,6 @@ def test_many_tools_are_not_listed() -> None:
 def test_a_box_without_tools_says_so() -> None:
     """There is nothing to be close to."""
     assert (
-        str(Toolbox().unknown("f"))
+        str(Toolbox().unknown_error("f"))
         == "there is no tool 'f': you have no tools. Answer without one."
     )

@@ -6,7 +6,8 @@ from hookline.agent.builder.hooks import hook, on
 from hookline.agent.capability import Capability
 from hookline.agent.result import RunResult
 from hookline.agent.stream import RunStream
-from hookline.definition import Approver, Clock, Note
+from hookline.definition import Approver, Clock
+from hookline.definition.definition import Note
 from hookline.inspection import Finding
 
 __all__ = [

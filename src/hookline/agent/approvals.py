@@ -15,7 +15,8 @@ from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import original, reason_without
 from hookline.agent.run import NOBODY, Run
 from hookline.errors import ToolError, UsageError, in_words
-from hookline.hooks import CRASHES, Result
+from hookline.hooks import Result
+from hookline.hooks.outcome import CRASHES
 from hookline.journal import (
     FROM_INBOX,
     ApprovalAnswered,
@@ -26,17 +27,8 @@ from hookline.journal import (
     with_remembered,
 )
 from hookline.lifecycle import HookPoint
-from hookline.state import (
-    EMPTY,
-    AgentState,
-    Answer,
-    Decision,
-    PendingApproval,
-    ToolCall,
-    remembered_answer,
-    rule_key,
-    to_remember,
-)
+from hookline.state import EMPTY, AgentState, Answer, Decision, PendingApproval, ToolCall
+from hookline.state.approvals import remembered_answer, rule_key, to_remember
 from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")

@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import BuildError
 from hookline.state import FrozenDict
 from hookline.tools import as_tool

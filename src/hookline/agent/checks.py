@@ -137,7 +137,7 @@ def check_response(response: object, who: str) -> InferenceResponse:
 
 
 def _check_ids(calls: tuple[ToolCall, ...], who: str) -> None:
-    """Refuse calls that cannot be told apart by their ids."""
+    """Refuse calls that cannot be distinguished by their ids."""
     ids = set()
     for position, call in enumerate(calls):
         where = f"response.calls[{position}]"
@@ -258,7 +258,7 @@ def check_changed_call(entry: Entry, before: Any, after: Any, toolbox: Toolbox) 
         return after  # nobody knows its arguments any more: it does not run
     tool = toolbox.get(call.name)
     if tool is None:
-        raise toolbox.unknown(call.name)
+        raise toolbox.unknown_error(call.name)
     validated = tool.validate_call(call)
     settled = ToolCall(call.id, call.name, validated.args)
     return msgspec.structs.replace(after, tool_call=settled)

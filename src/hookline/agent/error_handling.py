@@ -15,8 +15,10 @@ from hookline.agent.run import Run
 from hookline.agent.run_index import recorded_exception
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
-from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, classify, retry_delay
-from hookline.hooks import CRASHES, Plan, Point, Result
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, classify
+from hookline.flow.error_policy import retry_delay
+from hookline.hooks import Plan, Point, Result
+from hookline.hooks.outcome import CRASHES
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
 from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
@@ -162,7 +164,7 @@ async def repeat_recorded_failure(
     run: Run, known: ErrorRaised, info: ErrorInfo, call: ToolCall | None = None
 ) -> None:
     """Go once more through a failure that is on record: it counts, and what was decided about it stands."""
-    if known.action != "fallback":  # of which only the driver was told
+    if known.action != "fallback":  # of which only the driver knows
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
         failure = recorded_exception(info)

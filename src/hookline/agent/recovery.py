@@ -206,6 +206,12 @@ def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:
         if kind is Kind.PROCEED and ran.decision is None:
             return after
         changed = after if after is not ctx else None
-        return HookOutcome(kind, ran.reason, changed, ran.stop_reason, ran.decision)
+        return HookOutcome(
+            kind=kind,
+            reason=ran.reason,
+            context=changed,
+            stop_reason=ran.stop_reason,
+            answer=ran.decision,
+        )
 
     return answer

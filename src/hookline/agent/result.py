@@ -22,8 +22,8 @@ from hookline.state import (
     StopReason,
     Usage,
     freeze,
-    valid_text,
 )
+from hookline.state.frozen import valid_text
 
 
 class RunResult(msgspec.Struct, frozen=True):

@@ -39,7 +39,8 @@ from hookline.agent.redaction import (
 )
 from hookline.agent.result import RunResult
 from hookline.agent.run_index import RunIndex
-from hookline.definition import CancelSource, Clock, Definition, Plans
+from hookline.definition import Clock, Definition
+from hookline.definition.definition import CancelSource, Plans
 from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
@@ -54,9 +55,9 @@ from hookline.hooks import (
     Result,
     Tier,
     Verdict,
-    observe,
     run_hooks,
 )
+from hookline.hooks.run import observe
 from hookline.journal import (
     CallDelta,
     ChildStarted,
@@ -375,7 +376,7 @@ class Run:
     # --- arguments that hold secrets ----------------------------------------------------------------
 
     def call_without_secrets(self, call: ToolCall) -> ToolCall:
-        """What is kept and told of a call: without the secrets in its arguments, which stay in memory."""
+        """What is kept and shown of a call: without the secrets in its arguments, which stay in memory."""
         redact = self.setup.redact_content
         if redact is None or call.redacted:
             return call
@@ -476,7 +477,10 @@ class Run:
         """End the run now: a Forbid evaluation, and nothing that has not started yet starts."""
         self.stopping = True
         forbid = ContinuationDecision.FORBID_CONTINUATION
-        self.evaluate(ContinuationEvaluation(source, forbid, why, reason), point)
+        self.evaluate(
+            ContinuationEvaluation(source=source, decision=forbid, reason=why, stop_reason=reason),
+            point,
+        )
 
     @property
     def is_forbidden(self) -> bool:
@@ -620,15 +624,23 @@ class Run:
 
     def emit_text(self, text: str) -> None:
         """Hand on a piece of the model's text, unless a hook may still withhold it."""
-        self._emit(TextDelta(*self._place(), text, self.step_index or 0))
+        self._emit(TextDelta(*self._place(), text=text, step=self.step_index or 0))
 
     def emit_reasoning(self, text: str) -> None:
         """Hand on a piece of the model's thinking, unless a hook may still withhold the response."""
-        self._emit(ReasoningDelta(*self._place(), text, self.step_index or 0))
+        self._emit(ReasoningDelta(*self._place(), text=text, step=self.step_index or 0))
 
     def emit_call(self, call_id: str, name: str, arguments: str) -> None:
         """Hand on a piece of a call's arguments, unless a hook may still withhold the response."""
-        self._emit(CallDelta(*self._place(), call_id, name, arguments, self.step_index or 0))
+        self._emit(
+            CallDelta(
+                *self._place(),
+                call_id=call_id,
+                name=name,
+                arguments=arguments,
+                step=self.step_index or 0,
+            )
+        )
 
     def _emit(self, delta: Delta) -> None:
         if self.holds_deltas:

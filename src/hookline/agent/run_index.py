@@ -172,7 +172,7 @@ class HookRounds:
 
 
 def place_of(point: str, step: int | None, call_id: str) -> Place:
-    """The place hooks are asked at. Only hooks about a call are told apart by the call."""
+    """The place hooks are asked at. Only hooks about a call are distinguished by the call."""
     is_in_step = point not in _OF_THE_RUN
     return point, step if is_in_step else None, call_id if point in ABOUT_CALLS else ""
 

@@ -27,33 +27,26 @@ if TYPE_CHECKING:
     from hookline.capabilities.tool_allow_list import ToolAllowList
     from hookline.capabilities.tool_registry import ToolRegistry
 
-_HOME: dict[str, str] = {
-    "Approval": "approval",
-    "ApprovalMode": "approval",
-    "Bash": "bash",
-    "Cancellation": "cancellation",
-    "Critique": "self_critique",
-    "Draft": "self_critique",
-    "ErrorHandling": "limits",
-    "Files": "files",
-    "Hooks": "hooks",
-    "Limits": "limits",
-    "Metadata": "metadata",
-    "Redaction": "redaction",
-    "SelfCritique": "self_critique",
-    "Skills": "skills",
-    "StructuredOutput": "structured_output",
-    "Subagent": "subagents",
-    "Subagents": "subagents",
-    "Summarization": "summarization",
-    "TaintPolicy": "taint_policy",
-    "Task": "task_planning",
-    "TaskPlanning": "task_planning",
-    "TaskStatus": "task_planning",
-    "ToolAllowList": "tool_allow_list",
-    "ToolRegistry": "tool_registry",
+_HOME = {
+    "approval": "Approval ApprovalMode",
+    "bash": "Bash",
+    "cancellation": "Cancellation",
+    "files": "Files",
+    "hooks": "Hooks",
+    "limits": "ErrorHandling Limits",
+    "metadata": "Metadata",
+    "redaction": "Redaction",
+    "self_critique": "Critique Draft SelfCritique",
+    "skills": "Skills",
+    "structured_output": "StructuredOutput",
+    "subagents": "Subagent Subagents",
+    "summarization": "Summarization",
+    "taint_policy": "TaintPolicy",
+    "task_planning": "Task TaskPlanning TaskStatus",
+    "tool_allow_list": "ToolAllowList",
+    "tool_registry": "ToolRegistry",
 }
-"""The module of each name."""
+"""The names of each module."""
 
 __all__ = [
     "Approval",

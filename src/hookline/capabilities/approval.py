@@ -15,7 +15,8 @@ from hookline.capabilities.notes import writes_our_notes
 from hookline.capabilities.options import check_names
 from hookline.containment.links import real_path
 from hookline.containment.shell.words import join_words
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AgentContext, ExecutionHookContext, ToolHookContext
@@ -207,10 +208,10 @@ class Approval:
             return HookOutcome.block(ruling.reason)
         mode = self.mode_of(ctx.state)
         is_vouched = ruling.decision == "allow"
-        if mode is ApprovalMode.PLAN and not _only_reads(ctx, is_vouched=is_vouched):
+        if mode is ApprovalMode.PLAN and not _is_reading(ctx, is_vouched=is_vouched):
             return HookOutcome.block(_not_in_plan_mode(ctx))
         if ruling.decision == "ask":
-            return None if self._accepts(mode, ctx, ruling) else HookOutcome.ask(ruling.reason)
+            return None if self._is_accepted(mode, ctx, ruling) else HookOutcome.ask(ruling.reason)
         if ruling.decision == "allow":
             return None
         return self._judge_unlisted(mode, ctx)
@@ -224,11 +225,11 @@ class Approval:
                 return None
         if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
             return HookOutcome.block(f"no rule allows this call of {name}.")
-        if mode is ApprovalMode.ASK_UNLISTED and not _only_reads(ctx):
+        if mode is ApprovalMode.ASK_UNLISTED and not _is_reading(ctx):
             return HookOutcome.ask(f"no rule allows this call of {name}")
         return None
 
-    def _accepts(self, mode: ApprovalMode, ctx: ToolHookContext, ruling: Ruling) -> bool:
+    def _is_accepted(self, mode: ApprovalMode, ctx: ToolHookContext, ruling: Ruling) -> bool:
         """Whether the mode accepts an edit that a rule asks about. A rule that names a path still asks."""
         names_path = any(rule.argument is not None for rule in ruling.rules)
         if mode is not ApprovalMode.ACCEPT_EDITS or names_path:
@@ -373,7 +374,7 @@ def _check_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
     return root
 
 
-def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
+def _is_reading(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
     """Whether a call certainly changes nothing: its tool says so, or its command line is known to.
 
     What a tool of an MCP server says of itself counts only if a rule allows the call (`is_vouched`).

@@ -126,10 +126,10 @@ class Metadata:
         beside = {
             key: value
             for key, value in state.metadata.items()
-            if key != self.namespace and (self._is_shared(key) or _fits(key, self._read))
+            if key != self.namespace and (self._is_shared(key) or _is_matched(key, self._read))
         }
         everything = {**self.entries(state), **beside}
-        return {key: value for key, value in everything.items() if not _fits(key, self._deny)}
+        return {key: value for key, value in everything.items() if not _is_matched(key, self._deny)}
 
     def _set_entry(self, state: AgentState, key: str, value: JSONValue) -> AgentState:
         """The state with one entry written, or an error that the model can act on."""
@@ -173,17 +173,17 @@ class Metadata:
 
     def _is_shared(self, key: str) -> bool:
         """Whether the key is one of the state's own metadata that the model may write."""
-        return key != self.namespace and _fits(key, self._allow)
+        return key != self.namespace and _is_matched(key, self._allow)
 
     def _is_writable(self, key: str) -> bool:
-        return self._is_shared(key) or not _fits(key, self._read)
+        return self._is_shared(key) or not _is_matched(key, self._read)
 
     def _refuse_denied(self, key: str) -> None:
-        if _fits(key, self._deny):
+        if _is_matched(key, self._deny):
             raise ToolError(f"'{key}' is not yours to use.", remedy="Use another key.")
 
 
-def _fits(key: str, patterns: tuple[str, ...]) -> bool:
+def _is_matched(key: str, patterns: tuple[str, ...]) -> bool:
     return any(matches(key, pattern) for pattern in patterns)
 
 

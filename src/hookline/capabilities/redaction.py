@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from hookline.agent import hook
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.hooks import HookOptions, Registration
 from hookline.lifecycle import (
     AfterToolHookContext,

@@ -18,7 +18,8 @@ from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_count, check_positive
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
-from hookline.hooks import CRASHES, Registration
+from hookline.hooks import Registration
+from hookline.hooks.outcome import CRASHES
 from hookline.lifecycle import AfterStepHookContext, RunHandle, StopHookContext
 from hookline.state import AgentState, InferenceRequest, Step, StopReason, UserMessage
 

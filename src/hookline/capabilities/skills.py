@@ -20,14 +20,9 @@ from hookline.lifecycle import (
     PromptHookContext,
     ToolHookContext,
 )
-from hookline.markdown import (
-    PageHooks,
-    Skill,
-    SkillLibrary,
-    has_commands,
-    is_control_tool,
-    means_tool,
-)
+from hookline.markdown import Skill, SkillLibrary
+from hookline.markdown.document import PageHooks, has_commands
+from hookline.markdown.tool_names import is_control_tool, means_tool
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
@@ -213,7 +208,7 @@ class Skills:
         for state in states_above(ctx):
             active = _active(state, self._key)
             allowed = active.get("allowed")
-            if allowed is None or self._allows(allowed, call):
+            if allowed is None or self._is_allowed(allowed, call):
                 continue
             reason = (
                 f"skill '{active.get('name')}' is active and allows only "
@@ -224,7 +219,7 @@ class Skills:
             return HookOutcome.block(f"{reason}; unload it first if you are done with it")
         return None
 
-    def _allows(self, allowed: list[str], call: ToolCall) -> bool:
+    def _is_allowed(self, allowed: list[str], call: ToolCall) -> bool:
         rules = Rules(allowed, root=self._root)
         if rules.judge(call).decision == "allow":
             return True

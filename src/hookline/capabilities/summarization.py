@@ -148,7 +148,7 @@ class Summarization:
             used = last.usage
             is_told = last.type is not StepType.INCOMPLETE and used.input_tokens > 0
             known = (used.input_tokens + used.output_tokens) // max(1, used.requests) * is_told
-        counted = self._sizes.fixed(ctx.request) + self._sizes.messages(messages)
+        counted = self._sizes.count_fixed(ctx.request) + self._sizes.messages(messages)
         spoke = [at for at, m in enumerate(messages) if isinstance(m, AssistantMessage)]
         if not known or not spoke:
             return counted
@@ -158,7 +158,7 @@ class Summarization:
 
     def _limits(self, ctx: InferenceHookContext) -> CutLimits:
         """What may be left, in tokens as they are counted here: where the model counts more, that is less."""
-        fixed = self._sizes.fixed(ctx.request)
+        fixed = self._sizes.count_fixed(ctx.request)
         counted = fixed + self._sizes.messages(ctx.request.messages)
         scale = max(1.0, self.tokens(ctx) / max(1, counted))
         return CutLimits(
@@ -211,7 +211,7 @@ class Summarization:
             steps=len(ctx.state.steps),
             messages=record.messages + len(cut.middle),
         )
-        state = ctx.state.with_messages(Log(cut.joined(instead))).with_metadata(KEY, record)
+        state = ctx.state.with_messages(Log(cut.join_with(instead))).with_metadata(KEY, record)
         return _with_messages(ctx, state)
 
 
@@ -261,7 +261,7 @@ class Sizes:
     def messages(self, messages: Iterable[Message]) -> int:
         return sum(map(self.message, messages))
 
-    def fixed(self, request: InferenceRequest) -> int:
+    def count_fixed(self, request: InferenceRequest) -> int:
         """What is in every request whatever was said: the system prompt and the tools."""
         return self.text(request.system) + sum(map(self._tool, request.tools))
 
@@ -307,7 +307,7 @@ class Cut(msgspec.Struct, frozen=True):
     after: tuple[Message, ...]
     """What follows: the latest prompt, and the latest messages."""
 
-    def joined(self, instead: Message) -> tuple[Message, ...]:
+    def join_with(self, instead: Message) -> tuple[Message, ...]:
         """The conversation with a message in place of the middle."""
         return (*self.before, instead, *self.after)
 

@@ -10,7 +10,8 @@ import msgspec
 
 from hookline.agent import hook
 from hookline.capabilities.options import check_names
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import ToolError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, ToolHookContext
@@ -52,7 +53,9 @@ class ToolRegistry:
 
     def _is_offered(self, name: str, state: AgentState) -> bool:
         return (
-            _fits(name, self._always) or not _fits(name, self._hide) or name in self.enabled(state)
+            _is_matched(name, self._always)
+            or not _is_matched(name, self._hide)
+            or name in self.enabled(state)
         )
 
     def notes(self, definition: Definition) -> Iterator[Note]:
@@ -60,7 +63,7 @@ class ToolRegistry:
         names = [tool.name for tool in definition.toolbox]
         for pattern in self._wished:
             if not pattern.startswith("mcp__") and not any(
-                _fits(name, (pattern,)) for name in names
+                _is_matched(name, (pattern,)) for name in names
             ):
                 yield Note(
                     f"always= has '{pattern}' in it, which fits no tool.",
@@ -199,7 +202,7 @@ def _choose(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> lis
     return list(chosen.values())
 
 
-def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+def _is_matched(name: str, patterns: tuple[str, ...]) -> bool:
     return any(matches(name, pattern) for pattern in patterns)
 
 

@@ -32,7 +32,7 @@ from hookline.inspection import explain
 from hookline.permissions import Rule, suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MAX_TYPED = 2_000
 """Characters that can be edited in a line. Longer text needs an editor."""
 _INDENT = "    "
@@ -246,8 +246,7 @@ def _edit_line(prompt: str, now: str) -> str:
         import readline
     except ImportError:  # a Python without it
         return input(prompt)
-    ending = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
-    before = {each: signal.signal(each, signal.default_int_handler) for each in ending}
+    before = {each: signal.signal(each, signal.default_int_handler) for each in _ENDING}
     readline.set_startup_hook(lambda: readline.insert_text(now))
     readline.set_auto_history(False)
     try:

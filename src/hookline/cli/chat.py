@@ -26,7 +26,7 @@ from hookline.cli.recorded_runs import (
     is_interrupted,
 )
 from hookline.cli.terminal import is_terminal, page_width, printable
-from hookline.config import data_folder
+from hookline.config.locations import data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
 from hookline.inspection import explain
 from hookline.journal import JournalStore, MemoryJournal
@@ -139,7 +139,7 @@ class Conversation:
                     if text is None:
                         break
                     if text.startswith("/"):
-                        if not await self._command(text):
+                        if not await self._run_command(text):
                             break
                     elif text.strip():
                         code = await self._turn(text)
@@ -244,7 +244,7 @@ class Conversation:
 
     # --- slash commands -------------------------------------------------------------------------------
 
-    async def _command(self, text: str) -> bool:
+    async def _run_command(self, text: str) -> bool:
         """Run a slash command. False ends the conversation."""
         name, _, rest = text[1:].partition(" ")
         if name in ("exit", "quit", "q"):

@@ -18,15 +18,9 @@ from hookline.cli.journal_location import journal_path
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
 from hookline.cli.terminal import print_row, printable
-from hookline.config import (
-    PROJECT_FILES,
-    dotted,
-    json_schema,
-    leaves,
-    load,
-    project_of,
-    user_folder,
-)
+from hookline.config import json_schema, load
+from hookline.config.layers import leaves, write_path
+from hookline.config.locations import PROJECT_FILES, project_of, user_folder
 from hookline.lifecycle import HookPoint
 from hookline.redaction import is_secret_name
 
@@ -38,7 +32,7 @@ def show_settings(arguments: argparse.Namespace) -> int:
     """Each setting, and where it came from."""
     settings = load_verified(flags_of(arguments), bare=arguments.bare)
     rows = [
-        (dotted(path), "[hidden]" if _is_secret(path) else value, settings.where(*path))
+        (write_path(path), "[hidden]" if _is_secret(path) else value, settings.where(*path))
         for path, value in leaves(settings.merged.data)
     ]
     widest = max((len(key) for key, _, _ in rows), default=0)

@@ -24,7 +24,8 @@ from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
-from hookline.config import LimitSettings, Settings
+from hookline.config import Settings
+from hookline.config.schema import LimitSettings
 from hookline.errors import HookError, JournalError, UsageError
 from hookline.journal import (
     CallDelta,

@@ -19,7 +19,10 @@ from hookline.cli.journal_location import journal_at, journal_path
 from hookline.cli.terminal import Paint, print_row, printable
 from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
 from hookline.command_hooks import TrustedHooks
-from hookline.config import NO_FLAGS, TrustStatus, load, project_files, read_layer
+from hookline.config import TrustStatus, load
+from hookline.config.layers import read_layer
+from hookline.config.load import NO_FLAGS
+from hookline.config.locations import project_files
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 from hookline.errors import ConfigError

@@ -15,7 +15,8 @@ from hookline.cli.assembly.command_hooks import command_hooks
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import is_terminal, printable
 from hookline.command_hooks import CommandHooks
-from hookline.config import HeldSetting, Layer, Settings, TrustStatus, trust_file
+from hookline.config import HeldSetting, Layer, Settings, TrustStatus
+from hookline.config.trust import trust_file
 from hookline.errors import TrustError
 
 _FLAG = "--without-untrusted"

@@ -178,7 +178,7 @@ def arguments_for(agent: Agent, name: str, given: list[str]) -> dict[str, Any]:
     text = given[0] if given else "{}"
     tool = agent.definition.toolbox.get(name)
     if tool is None:
-        unknown = agent.definition.toolbox.unknown(name)
+        unknown = agent.definition.toolbox.unknown_error(name)
         raise UsageError(unknown.message, remedy=unknown.remedy)
     try:
         args = json.loads(text)

@@ -10,7 +10,9 @@ from pathlib import Path
 from string import Template
 
 from hookline.cli.exits import Exit
-from hookline.config import fingerprints, project_files, read_layer, read_texts, trust_file
+from hookline.config.layers import read_layer
+from hookline.config.locations import project_files
+from hookline.config.trust import fingerprints, read_texts, trust_file
 from hookline.errors import UsageError
 
 _CONFIG = """\

@@ -15,7 +15,7 @@ from functools import cache
 from types import FrameType
 
 from hookline.cli import watchdog
-from hookline.containment.interpreter import compiled
+from hookline.containment.interpreter import compiled_code
 from hookline.containment.processes.beside import start_beside
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
@@ -82,12 +82,8 @@ class Interrupts:
         def end(_number: int, _frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(self.end)
 
-        names = {"SIGINT": press, "SIGTERM": end, "SIGHUP": end}  # SIGHUP is not on Windows
-        before = {
-            number: signal.signal(number, act)
-            for name, act in names.items()
-            if (number := getattr(signal, name, None)) is not None
-        }
+        actions = {signal.SIGINT: press, signal.SIGTERM: end, signal.SIGHUP: end}
+        before = {number: signal.signal(number, act) for number, act in actions.items()}
         try:
             with _watched():
                 yield
@@ -117,8 +113,8 @@ def _watched() -> Iterator[None]:
 @cache
 def _start_watchdog() -> int | None:
     """The pipe to the watchdog, which stays open as long as this process lives; None where there can be none."""
-    code = compiled(watchdog)
-    if code is None or not hasattr(os, "posix_spawn"):
+    code = compiled_code(watchdog)
+    if code is None:
         return None
     signals, pipe = os.pipe()
     os.set_blocking(pipe, False)

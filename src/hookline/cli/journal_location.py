@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hookline.cli.options import flags_of
-from hookline.config import Layer, Settings, data_folder, journal_of, load
+from hookline.config import Layer, Settings, load
+from hookline.config.locations import data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.journal import RunInfo, SQLiteJournal
 

@@ -54,7 +54,7 @@ def _main(given: list[str]) -> int:
     if command == "help":
         command, given = "", ["--help"]
     if command and command not in COMMANDS:
-        return _unknown(command)
+        return _report_unknown(command)
     arguments = parse(given, command)
     if arguments.version:
         from hookline import __version__
@@ -67,8 +67,8 @@ def _main(given: list[str]) -> int:
     return _run(arguments)
 
 
-def _unknown(command: str) -> int:
-    from hookline.config import suggest
+def _report_unknown(command: str) -> int:
+    from hookline.config.validation import suggest
 
     if " " in command:
         remedy = f"To run an agent on a task: hookline run {shlex.quote(command)}"

@@ -27,9 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(arguments: argparse.Namespace) -> int:
     task = asyncio.current_task()
     assert task is not None
-    with contextlib.suppress(NotImplementedError):  # not on Windows
-        # SIGTERM ends runs and closes what the agent has opened.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    # SIGTERM ends runs and closes what the agent has opened.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     says = {"name": arguments.name, "description": arguments.description}
     # The client reads standard output: prints of user code do not belong there.
     with contextlib.redirect_stdout(sys.stderr):

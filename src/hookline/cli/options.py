@@ -11,7 +11,9 @@ from typing import Any
 
 from hookline.cli.assembly.verification import load_verified, verify
 from hookline.cli.terminal import printable
-from hookline.config import VARIABLES, Layer, Settings, check_layer, put
+from hookline.config import Layer, Settings
+from hookline.config.layers import check_layer, put
+from hookline.config.load import VARIABLES
 from hookline.errors import ConfigError, UsageError
 
 _RULES = ("allow", "ask", "deny")

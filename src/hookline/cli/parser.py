@@ -72,7 +72,7 @@ def parse(given: list[str], command: str) -> argparse.Namespace:
         if isinstance(action, argparse._SubParsersAction) and command in action.choices:
             parser = action.choices[command]
     if flags:
-        from hookline.config import suggest
+        from hookline.config.validation import suggest
 
         flag = flags[0].partition("=")[0]
         remedy = suggest(flag, _flags(parser), otherwise="")
@@ -97,7 +97,7 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that choose the agent and limit it."""
-    from hookline.config import ApprovalModeName, PlaceName, SandboxName
+    from hookline.config.schema import ApprovalModeName, PlaceName, SandboxName
 
     add = parser.add_argument_group("the agent").add_argument
     add("--agent", metavar="NAME", help="an agent of the configuration, or module:agent")

@@ -15,7 +15,9 @@ import msgspec
 
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import printable
-from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
+from hookline.config import Layer, Settings
+from hookline.config.layers import Merged, put
+from hookline.config.load import NO_FLAGS
 from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
 from hookline.hooks import HookOptions, Registration, register
@@ -123,7 +125,7 @@ class Invocation(msgspec.Struct, frozen=True):
         agent = flags.data.get("agent") or self.agent
         return load_verified(flags, agent=agent, bare=self.bare or bare)
 
-    def inherited(self, flags: Layer) -> str:
+    def inherit(self, flags: Layer) -> str:
         """The recorded flags that these do not replace, as they were given."""
         again = {".".join(map(str, path)) for path in flags.sources}
         return " ".join(
@@ -193,7 +195,7 @@ def inherit_flags(
     if "agent" in flags.data:
         return flags, settings
     invocation = Invocation.of(state)
-    inherited = invocation.inherited(flags)
+    inherited = invocation.inherit(flags)
     if inherited and not quiet:
         print(f"hookline: as {run_id}, with {printable(inherited)}", file=sys.stderr)
     flags = invocation.flags_with(flags)

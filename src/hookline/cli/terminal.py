@@ -47,8 +47,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 def is_smart(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a stream is a terminal on which a line can be erased."""
-    kind = environ.get("TERM", "" if os.name == "posix" else "windows")
-    return is_terminal(stream) and kind not in ("", "dumb")
+    return is_terminal(stream) and environ.get("TERM", "") not in ("", "dumb")
 
 
 def width() -> int:

@@ -27,7 +27,7 @@ async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int
     async with open_agent(settings, without_model(note=notes.append)) as agent:
         toolbox, sources = agent.definition.toolbox, agent.definition.brought
         if wanted and wanted not in toolbox:
-            unknown = toolbox.unknown(wanted)
+            unknown = toolbox.unknown_error(wanted)
             raise UsageError(unknown.message, remedy=unknown.remedy)
         specs = [spec for spec in toolbox.specs if wanted in (None, spec.name)]
         if arguments.json:

@@ -23,21 +23,11 @@ from hookline.command_hooks import (
     TrustStore,
     not_covered,
 )
-from hookline.config import (
-    Layer,
-    TrustFile,
-    TrustStatus,
-    fingerprints,
-    is_file,
-    named_files,
-    project_files,
-    project_of,
-    read_layer,
-    read_texts,
-    refuse_endpoints,
-    trust_file,
-    user_folder,
-)
+from hookline.config import Layer, TrustStatus
+from hookline.config.layers import read_layer
+from hookline.config.locations import is_file, project_files, project_of, user_folder
+from hookline.config.trust import TrustFile, fingerprints, named_files, read_texts, trust_file
+from hookline.config.untrusted import refuse_endpoints
 from hookline.containment.shell.git_trust import configuration_hash, repository_objection
 from hookline.errors import TrustError, UsageError
 

@@ -39,45 +39,21 @@ if TYPE_CHECKING:
     from hookline.command_hooks.trust_store import TrustedHooks, TrustStore, is_trusted, trust
     from hookline.command_hooks.trusted_files import definition_digest, not_covered
 
-_HOME: dict[str, str] = {
-    "TOOL": "dialects.event_facts",
-    "CommandHooks": "capability",
-    "Dialect": "dialect",
-    "Event": "dialects.event_facts",
-    "EventDialect": "dialects.event_facts",
-    "EventFacts": "dialects.event_facts",
-    "Handler": "handler",
-    "HookEntry": "dialects.config_files",
-    "HookFile": "dialects.config_files",
-    "HookSearch": "handler",
-    "HookSource": "handler",
-    "Level": "handler",
-    "NameTest": "tools",
-    "Plugin": "dialects.config_files",
-    "ProgramAnswer": "handler",
-    "ProgramResult": "handler",
-    "RunFacts": "handler",
-    "ShownCall": "tools",
-    "ToolForm": "tools",
-    "ToolNames": "tools",
-    "Transcripts": "dialect",
-    "TrustStore": "trust_store",
-    "TrustedHooks": "trust_store",
-    "definition_digest": "trusted_files",
-    "denied": "handler",
-    "expression": "tools",
-    "failed": "handler",
-    "hook_file": "dialects.config_files",
-    "is_trusted": "trust_store",
-    "names_or_expression": "tools",
-    "not_covered": "trusted_files",
-    "one_of": "tools",
-    "read_hook": "dialects.hookline",
-    "register_dialect": "dialect",
-    "trust": "trust_store",
-    "whole_expression": "tools",
+_HOME = {
+    "capability": "CommandHooks",
+    "dialect": "Dialect Transcripts register_dialect",
+    "dialects.config_files": "HookEntry HookFile Plugin hook_file",
+    "dialects.event_facts": "Event EventDialect EventFacts TOOL",
+    "dialects.hookline": "read_hook",
+    "handler": "Handler HookSearch HookSource Level ProgramAnswer ProgramResult RunFacts denied failed",
+    "tools": (
+        "NameTest ShownCall ToolForm ToolNames expression names_or_expression one_of "
+        "whole_expression"
+    ),
+    "trust_store": "TrustStore TrustedHooks is_trusted trust",
+    "trusted_files": "definition_digest not_covered",
 }
-"""The module of each name."""
+"""The names of each module."""
 
 __all__ = [
     "TOOL",

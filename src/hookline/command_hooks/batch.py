@@ -37,8 +37,8 @@ from hookline.lifecycle import (
     StopHookContext,
     SubagentHookContext,
     ToolHookContext,
-    expect_context,
 )
+from hookline.lifecycle.contexts import expect_context
 from hookline.state import Decision, Log, StopReason, ToolCall, UserMessage
 
 A = TypeVar("A", bound=AgentContext)

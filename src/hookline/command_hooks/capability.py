@@ -44,7 +44,8 @@ from hookline.command_hooks.trust_store import (
     untrusted,
 )
 from hookline.command_hooks.trusted_files import definition_digest, scripts_of
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import BuildError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import (

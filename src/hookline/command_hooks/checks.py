@@ -13,7 +13,7 @@ from pathlib import Path
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import VARIABLE, Handler
 from hookline.command_hooks.trusted_files import READABLE_SHELLS, CommandLine
-from hookline.definition import Note
+from hookline.definition.definition import Note
 from hookline.errors import UsageError
 from hookline.inspection.predictions import may_have_children
 from hookline.permissions import Rules

@@ -56,8 +56,8 @@ from hookline.lifecycle import (
     HookPoint,
     SubagentHookContext,
     ToolHookContext,
-    expect_context,
 )
+from hookline.lifecycle.contexts import expect_context
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
 A = TypeVar("A", bound=AgentContext)

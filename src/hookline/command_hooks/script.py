@@ -391,7 +391,7 @@ class SessionVariables:
         variables = self._in(session_of(ctx.state), of_repository=True)
         if not variables:
             return await call_next()
-        from hookline.containment import extra_variables
+        from hookline.containment.sandbox.environment import extra_variables
 
         with extra_variables(variables):
             return await call_next()

@@ -27,7 +27,7 @@ class TrustStore:
     """The hooks that the user trusts, in the user's trust file."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        from hookline.config import TrustFile, trust_file  # takes a while to load
+        from hookline.config.trust import TrustFile, trust_file  # takes a while to load
 
         self._kept = trust_file(os.environ) if path is None else TrustFile(Path(path))
         self.path = self._kept.path
@@ -110,7 +110,7 @@ class TrustedHooks(msgspec.Struct, frozen=True):
         plugins: Iterable[str | os.PathLike[str]] = (),
     ) -> TrustedHooks:
         """Find them in the usual places, and in the places of pages and plugins that are named."""
-        from hookline.config import read_texts
+        from hookline.config.trust import read_texts
 
         own = find_hooks(_only_in(project))
         paged = _page_hooks(project, agents, skills, plugins)
@@ -123,14 +123,14 @@ class TrustedHooks(msgspec.Struct, frozen=True):
         return cls(project, mark, page_marks(paged, project), read_texts(project, files))
 
 
-def trust(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> str:
+def trust(directory: str | os.PathLike[str] = ".") -> str:
     """Trust a repository's hooks as they are now, in the user's own file."""
-    return (store or TrustStore()).trust(directory)
+    return TrustStore().trust(directory)
 
 
-def is_trusted(directory: str | os.PathLike[str] = ".", *, store: TrustStore | None = None) -> bool:
+def is_trusted(directory: str | os.PathLike[str] = ".") -> bool:
     """Whether a repository's hooks are trusted, and unchanged since."""
-    return (store or TrustStore()).is_trusted(directory)
+    return TrustStore().is_trusted(directory)
 
 
 def fingerprint_of(directory: Path) -> str:

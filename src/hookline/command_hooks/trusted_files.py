@@ -23,7 +23,7 @@ from hookline.shell_text.started import Started, StartSearch, is_interpreter, is
 from hookline.state import EMPTY
 
 if TYPE_CHECKING:
-    from hookline.config import ScriptDependencies
+    from hookline.config.script_dependencies import ScriptDependencies
 
 _WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
 READABLE_SHELLS = ("", "sh", "bash")
@@ -70,7 +70,7 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     """What a hook runs that its trust is not bound to, in words, as far as that shows."""
-    from hookline.config import describe_program
+    from hookline.config.script_dependencies import describe_program
 
     line = CommandLine(handler, project)
     said = [
@@ -141,7 +141,9 @@ def _files_run(handler: Handler, project: Path) -> set[Path]:
 
 
 def _followed(scripts: list[Path], project: Path) -> ScriptDependencies:
-    from hookline.config import find_dependencies  # only where it is needed: it takes a while
+    from hookline.config.script_dependencies import (
+        find_dependencies,  # only where it is needed: it takes a while
+    )
 
     return find_dependencies(project, scripts)
 
@@ -246,7 +248,7 @@ class CommandLine:
 
     def _inside(self, words: Iterable[str], base: Path) -> Iterator[Path]:
         """The files that words may mean. What only a shell knows may be any directory, or nothing."""
-        from hookline.config import is_script
+        from hookline.config.script_dependencies import is_script
 
         for word in sorted(words):
             after = word.rpartition(UNKNOWN)[2]

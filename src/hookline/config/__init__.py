@@ -1,109 +1,16 @@
 """Settings: files, environment and flags, checked and merged. The origin of each value is known."""
 
-from hookline.config.layers import Layer, Merged, check_layer, dotted, leaves, put, read_layer
-from hookline.config.load import (
-    DEFAULTS,
-    NO_FLAGS,
-    OTHERS,
-    VARIABLES,
-    HeldSetting,
-    Settings,
-    load,
-    project_layers,
-)
-from hookline.config.locations import (
-    PROJECT_FILES,
-    data_folder,
-    home,
-    is_file,
-    journal_of,
-    project_files,
-    project_of,
-    user_folder,
-)
-from hookline.config.schema import (
-    AgentSettings,
-    ApprovalModeName,
-    ApprovalSettings,
-    Configuration,
-    ErrorSettings,
-    HookSettings,
-    LimitSettings,
-    MatchSettings,
-    McpSettings,
-    ModelSettings,
-    PlaceName,
-    SandboxName,
-    json_schema,
-)
-from hookline.config.script_dependencies import (
-    ScriptDependencies,
-    describe_program,
-    find_dependencies,
-    is_script,
-)
-from hookline.config.trust import (
-    TrustFile,
-    TrustStatus,
-    fingerprints,
-    named_files,
-    read_texts,
-    trust_file,
-)
-from hookline.config.untrusted import keep_stricter, refuse_endpoints
-from hookline.config.validation import suggest
-from hookline.shell_text.started import files_of_program, is_task_runner
+from hookline.config.layers import Layer
+from hookline.config.load import HeldSetting, Settings, load
+from hookline.config.schema import Configuration, json_schema
+from hookline.config.trust import TrustStatus
 
 __all__ = [
-    "DEFAULTS",
-    "NO_FLAGS",
-    "OTHERS",
-    "PROJECT_FILES",
-    "VARIABLES",
-    "AgentSettings",
-    "ApprovalModeName",
-    "ApprovalSettings",
     "Configuration",
-    "ErrorSettings",
     "HeldSetting",
-    "HookSettings",
     "Layer",
-    "LimitSettings",
-    "MatchSettings",
-    "McpSettings",
-    "Merged",
-    "ModelSettings",
-    "PlaceName",
-    "SandboxName",
-    "ScriptDependencies",
     "Settings",
-    "TrustFile",
     "TrustStatus",
-    "check_layer",
-    "data_folder",
-    "describe_program",
-    "dotted",
-    "files_of_program",
-    "find_dependencies",
-    "fingerprints",
-    "home",
-    "is_file",
-    "is_script",
-    "is_task_runner",
-    "journal_of",
     "json_schema",
-    "keep_stricter",
-    "leaves",
     "load",
-    "named_files",
-    "project_files",
-    "project_layers",
-    "project_of",
-    "put",
-    "read_layer",
-    "read_texts",
-    "refuse_endpoints",
-    "suggest",
-    "trust_file",
-    "user_folder",
 ]

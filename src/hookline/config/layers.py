@@ -60,8 +60,8 @@ def read_layer(path: Path, *, is_project: bool = False) -> Layer:
             data = data.get(word, {}) if isinstance(data, dict) else {}
         if not isinstance(data, dict):
             raise ConfigError(
-                f"{name}: '{dotted(prefix)}' is {data!r}, and not a table.",
-                remedy=f"Write [{dotted(prefix)}], and the settings below it.",
+                f"{name}: '{write_path(prefix)}' is {data!r}, and not a table.",
+                remedy=f"Write [{write_path(prefix)}], and the settings below it.",
             )
         if _depth(data) > _MAX_DEPTH:
             raise RecursionError
@@ -108,7 +108,7 @@ def check_layer(layer: Layer) -> Layer:
     try:
         check(layer.data)
     except InvalidSetting as wrong:
-        shown = dotted(wrong.path)
+        shown = write_path(wrong.path)
         problem = f"'{shown}' {wrong.problem}" if shown else f"it {wrong.problem}"
         raise ConfigError(f"{layer.where(wrong.path)}: {problem}.", remedy=wrong.remedy) from None
     return layer
@@ -237,7 +237,7 @@ def _index_path(words: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> Ke
     return whole
 
 
-def dotted(path: KeyPath) -> str:
+def write_path(path: KeyPath) -> str:
     """A path as people write it: `hooks[0].on`."""
     shown = ""
     for part in path:

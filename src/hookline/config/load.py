@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.layers import Layer, Merged, check_layer, dotted, leaves, put, read_layer
+from hookline.config.layers import Layer, Merged, check_layer, leaves, put, read_layer, write_path
 from hookline.config.locations import is_file, project_files, project_of, user_folder
 from hookline.config.schema import Configuration, KeyPath, PlaceName, SandboxName
 from hookline.config.trust import TrustStatus, fingerprints, trust_file
@@ -154,7 +154,7 @@ def project_layers(
         strict.append(kept)
         values = dict(leaves(layer.data))
         held += [
-            HeldSetting(dotted(path), layer.where(path), path, values[path]) for path in waiting
+            HeldSetting(write_path(path), layer.where(path), path, values[path]) for path in waiting
         ]
     return strict, status if held or known else TrustStatus.NOTHING, held
 

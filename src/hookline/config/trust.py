@@ -159,7 +159,7 @@ class TrustFile:
 
     def _read(self) -> dict[str, Any]:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
@@ -167,7 +167,7 @@ class TrustFile:
         with open(descriptor, encoding="utf-8") as file:
             facts = os.fstat(descriptor)
             is_writable = stat.S_IMODE(facts.st_mode) & 0o022
-            is_foreign = hasattr(os, "geteuid") and facts.st_uid not in (os.geteuid(), 0)
+            is_foreign = facts.st_uid not in (os.geteuid(), 0)
             if is_writable or is_foreign:
                 raise TrustError(
                     f"{self.path} can be written by others, so it does not show whom you trust.",

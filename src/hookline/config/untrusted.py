@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.layers import Layer, dotted, leaves, put
+from hookline.config.layers import Layer, leaves, put, write_path
 from hookline.config.schema import KeyPath, PlaceName, SandboxName
 from hookline.errors import ConfigError
 
@@ -179,7 +179,7 @@ def refuse_endpoints(layer: Layer) -> None:
         is_wire = "model_settings" in path and path[-1] in _NEVER
         if is_wire or path[0] == "journal":
             raise ConfigError(
-                f"{layer.where(path)}: a repository cannot set '{dotted(path)}'.",
+                f"{layer.where(path)}: a repository cannot set '{write_path(path)}'.",
                 remedy="Put it into your own file: ~/.config/hookline/config.toml.",
             )
 

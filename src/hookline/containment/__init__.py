@@ -20,31 +20,19 @@ if TYPE_CHECKING:
         SandboxPaths,
         SandboxStatus,
     )
-    from hookline.containment.sandbox.environment import extra_variables
     from hookline.containment.shell.command_reader import read_command
     from hookline.containment.shell.policy import ShellPolicy, ShellVerdict
     from hookline.containment.shell.words import Command, Reading, Word
 
-_HOME: dict[str, str] = {
-    "INSTRUCTIONS": "protected",
-    "PROJECT_CONFIGURATION": "protected",
-    "PROTECTED": "protected",
-    "Command": "shell.words",
-    "CommandResult": "sandbox",
-    "FileEntry": "jail",
-    "FileJail": "jail",
-    "Reading": "shell.words",
-    "RunningCommand": "sandbox",
-    "Sandbox": "sandbox",
-    "SandboxGrant": "sandbox",
-    "SandboxLimits": "sandbox",
-    "SandboxPaths": "sandbox",
-    "SandboxStatus": "sandbox",
-    "ShellPolicy": "shell.policy",
-    "ShellVerdict": "shell.policy",
-    "Word": "shell.words",
-    "read_command": "shell.command_reader",
-    "extra_variables": "sandbox.environment",
+_HOME = {
+    "jail": "FileEntry FileJail",
+    "protected": "INSTRUCTIONS PROJECT_CONFIGURATION PROTECTED",
+    "sandbox": (
+        "CommandResult RunningCommand Sandbox SandboxGrant SandboxLimits SandboxPaths SandboxStatus"
+    ),
+    "shell.command_reader": "read_command",
+    "shell.policy": "ShellPolicy ShellVerdict",
+    "shell.words": "Command Reading Word",
 }
 """Where each name lives in this package."""
 
@@ -66,7 +54,6 @@ __all__ = [
     "ShellPolicy",
     "ShellVerdict",
     "Word",
-    "extra_variables",
     "read_command",
 ]
 

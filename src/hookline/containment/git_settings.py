@@ -104,7 +104,7 @@ def settings_of_user(where: str, wanted: str, scope: str = "global") -> tuple[tu
 
     `scope` is `global` for that file, or `system` for the one of the system.
     """
-    return _of_user(where, wanted, scope, _changed(scope))
+    return _of_user(where, wanted, scope, _change_times(scope))
 
 
 def user_files() -> tuple[str, ...]:
@@ -119,7 +119,7 @@ def system_files() -> tuple[str, ...]:
     return (os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig",)
 
 
-def _changed(scope: str) -> tuple[tuple[str, int], ...]:
+def _change_times(scope: str) -> tuple[tuple[str, int], ...]:
     """The files that the settings are in, and when they changed last."""
     found = []
     for path in user_files() if scope == "global" else system_files():

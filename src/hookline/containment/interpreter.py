@@ -26,7 +26,7 @@ def isolated_command(module: ModuleType) -> tuple[str, ...]:
     return (PYTHON, "-I", "-S", "-c", text)
 
 
-def compiled(module: ModuleType) -> bytes | None:
+def compiled_code(module: ModuleType) -> bytes | None:
     """A module of ours as the interpreter keeps it, which need not be read and compiled again; None if it is not kept.
 
     It is for the same interpreter only, which a program without one of its own, a frozen one, does not have.

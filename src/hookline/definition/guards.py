@@ -22,10 +22,14 @@ from hookline.state import ContinuationDecision, ContinuationEvaluation, Continu
 
 SOURCE = "default"
 _MORE_TO_DO = ContinuationEvaluation(
-    "tool-calls", ContinuationDecision.ALLOW_CONTINUATION, "tools were called"
+    source="tool-calls",
+    decision=ContinuationDecision.ALLOW_CONTINUATION,
+    reason="tools were called",
 )
 _DONE = ContinuationEvaluation(
-    "tool-calls", ContinuationDecision.ALLOW_STOP, "the last answer calls no tool"
+    source="tool-calls",
+    decision=ContinuationDecision.ALLOW_STOP,
+    reason="the last answer calls no tool",
 )
 
 
@@ -71,7 +75,7 @@ class LimitsGuard(ContextFreeHook):
         self._seconds: float = get("seconds", math.inf)
         self._cost: float = get("cost", math.inf)
 
-    def reached(self, run: LiveRun) -> str:
+    def find_reached(self, run: LiveRun) -> str:
         """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
         ledger = run.ledger.above(self.levels) if self.levels else run.ledger
         if ledger.steps >= self._steps:
@@ -84,12 +88,12 @@ class LimitsGuard(ContextFreeHook):
             return "cost"
         return "tool_calls" if ledger.tool_calls >= self._tool_calls else ""
 
-    answer_without_context = reached
+    answer_without_context = find_reached
 
     def __call__(self, ctx: AgentContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""
         run = ctx.live
-        if run is None or not (what := self.reached(run)):
+        if run is None or not (what := self.find_reached(run)):
             return None
         ledger = run.ledger.above(self.levels)
         used = ledger.seconds(run.now) if what == "seconds" else getattr(ledger, what)
@@ -118,7 +122,7 @@ def limit_reached_in_step(before_step: Plan | None, *, own_only: bool = False) -
     `own_only` leaves out what the runs above may spend.
     """
     guards = (guard for _, guard in _guards(before_step) if not (own_only and guard.levels))
-    checks = [check.reached for guard in guards if (check := guard.in_a_step()) is not None]
+    checks = [check.find_reached for guard in guards if (check := guard.in_a_step()) is not None]
     if len(checks) < 2:
         return checks[0] if checks else None
     return lambda run: next(filter(None, (reached(run) for reached in checks)), "")

@@ -88,7 +88,7 @@ class _AnswerBuilder:
             if piece.name not in self._allowed:
                 problem = "the answer has used"
                 raise ProviderToolError(self._provider, piece.name, problem, self._allowed)
-            use = ProviderToolUse(piece.name, piece.data, self._provider)
+            use = ProviderToolUse(name=piece.name, data=piece.data, provider=self._provider)
             self._provider_tools[piece.index] = use
         else:
             self._end = piece
@@ -155,4 +155,10 @@ class _ReasoningBuilder:
         self.signature = self.kind = self.call_id = ""
 
     def build(self, provider: str) -> Reasoning:
-        return Reasoning(self.text.finish(), self.signature, provider, self.kind, self.call_id)
+        return Reasoning(
+            text=self.text.finish(),
+            signature=self.signature,
+            provider=provider,
+            kind=self.kind,
+            call_id=self.call_id,
+        )

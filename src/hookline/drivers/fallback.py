@@ -8,7 +8,8 @@ import msgspec
 
 from hookline.drivers.base import Driver, Turn, awaitable
 from hookline.errors import BuildError
-from hookline.flow import ErrorClass, classify, retry_delay
+from hookline.flow import ErrorClass, classify
+from hookline.flow.error_policy import retry_delay
 from hookline.providers.request import portable
 from hookline.state import InferenceRequest, InferenceResponse
 

@@ -3,9 +3,8 @@
     {"thought": "I need the sum.", "calls": [{"tool": "add", "args": {"a": 2, "b": 3}}], "answer": ""}
     {"thought": "That is it.", "calls": [], "answer": "It is 5."}
 
-JSON, because servers can constrain a model to it, and because it says where an argument ends. Models that were
-taught the older form (`Thought:`, `Action:`, `Action Input:`, `Final Answer:`) are understood too, and so is one that
-just answers.
+JSON, because servers can constrain a model to it, and because it says where an argument ends. A model that just answers
+is understood too. One that writes the older form (`Thought:`, `Action:`, `Final Answer:`) is asked for the object.
 """
 
 from __future__ import annotations
@@ -29,17 +28,12 @@ _MOST_BRACES = 50
 
 _FENCE = re.compile(r"\A```\w*\s*\n?(?P<inside>.*?)(?:\n?```(?P<after>.*))?\Z", re.DOTALL)
 _THINKING = re.compile(r"\A\s*<think>(?P<thought>.*?)</think>", re.DOTALL)
-_LEADING_THOUGHT = re.compile(
-    r"\A(?:\*\*)?thought(?:\*\*)?[ \t]*:(?:\*\*)?(?P<thought>.*?)\n\s*(?=\{|```)",
-    re.IGNORECASE | re.DOTALL,
-)
 _MADE_UP = re.compile(r"\A\s*(?:\Z|```|\{|(?:\*\*)?(?:observation|result)\b)", re.IGNORECASE)
 """What may follow a call: nothing, or what the model makes up of its own future. It does not count."""
 _LABEL = re.compile(
-    r"^[ \t]*(?:\*\*)?(?P<label>thought|action input|action|observation|final answer)(?:\*\*)?[ \t]*:"
-    r"(?:\*\*)?[ \t]*",
-    re.IGNORECASE | re.MULTILINE,
+    r"^[ \t]*(?:\*\*)?(?:action(?: input)?|final answer)(?:\*\*)?[ \t]*:", re.I | re.M
 )
+_LABELLED = "Labels such as `Action:` are not read: calls and the answer go into the object."
 _QUOTED = "There are words around a call: a call is the object alone, and words go into its answer."
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -96,10 +90,7 @@ def read(text: str) -> Spoken:
 
 
 def _read(text: str) -> Spoken:
-    """A turn that is an object, or labels, or plain words. A call is only what stands alone: never a quotation."""
-    thought = ""
-    if leading := _LEADING_THOUGHT.match(text):
-        thought, text = leading["thought"].strip(), text[leading.end() :]
+    """A turn that is an object, or plain words. A call is only what stands alone: never a quotation."""
     fenced = _FENCE.match(text)
     whole, after = (fenced["inside"].strip(), fenced["after"] or "") if fenced else (text, "")
     if not whole.startswith("{"):
@@ -111,7 +102,7 @@ def _read(text: str) -> Spoken:
     spoken = _from_object(value)
     if spoken.calls and not all(map(_MADE_UP.match, (whole[end:], after))):
         return Spoken(problem=_QUOTED)
-    return msgspec.structs.replace(spoken, thought=spoken.thought or thought)
+    return spoken
 
 
 def _from_words(text: str) -> Spoken:
@@ -121,13 +112,7 @@ def _from_words(text: str) -> Spoken:
             return Spoken(problem=_QUOTED)
         if "answer" in value:
             return _from_object(value)
-    return _from_labels(text) or Spoken(answer=text)
-
-
-def bare(text: str) -> str:
-    """Text without the code fence around it."""
-    fenced = _FENCE.match(text)
-    return fenced["inside"].strip() if fenced else text
+    return Spoken(problem=_LABELLED) if _LABEL.search(text) else Spoken(answer=text)
 
 
 def _decode_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
@@ -194,30 +179,6 @@ def _as_text(value: Any) -> str:
 def _shorten(value: Any) -> str:
     text = _as_text(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-# --- the older form ---------------------------------------------------------------------------------
-
-
-def _from_labels(text: str) -> Spoken | None:
-    """`Thought:`, `Action:`, `Action Input:`, `Final Answer:`, as far as the first made-up `Observation:`."""
-    labels = list(_LABEL.finditer(text))
-    thought, calls = "", list[SpokenCall]()
-    for position, found in enumerate(labels):
-        label = found["label"].lower()
-        following = labels[position + 1].start() if position + 1 < len(labels) else len(text)
-        content = text[found.end() : following].strip()
-        if label == "final answer":
-            return Spoken(thought, tuple(calls), text[found.end() :].strip())
-        if label == "observation":
-            break
-        if label == "thought":
-            thought = thought or content
-        elif label == "action":
-            calls.append(SpokenCall(content.strip("`* \n")))
-        elif calls:
-            calls[-1] = SpokenCall(calls[-1].tool, bare(content) or "{}")
-    return Spoken(thought, tuple(calls)) if calls else None
 
 
 # --- the answer while the turn is still being written -------------------------------------------------

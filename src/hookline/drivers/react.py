@@ -66,7 +66,7 @@ class ReActDriver(ModelDriver):
         check_features(provider, msgspec.structs.replace(request, tools=(), tool_choice="auto"))
         wanted = self._constrained or request.output_schema is not None
         constrained = wanted and Feature.STRUCTURED_OUTPUT in provider.features
-        request = fit_results(provider, request, lambda each: _fits_a_message(provider, each))
+        request = fit_results(provider, request, lambda each: _can_be_sent(provider, each))
         asked = as_text(request, constrained=constrained)
         if not request.tools or request.tool_choice == "none":
             return await ask(provider, asked, turn)
@@ -81,7 +81,7 @@ class ReActDriver(ModelDriver):
                 reader = _TurnReader(request, turn)
                 response = await ask(provider, asked, turn, reader.feed)
                 usage = usage + response.usage
-                spoken = reader.spoken(response.text)
+                spoken = reader.read_spoken(response.text)
                 problem = _problem(request, response, spoken)
                 if not problem:
                     whole, usage = msgspec.structs.replace(response, usage=usage), NO_USAGE
@@ -96,7 +96,7 @@ class ReActDriver(ModelDriver):
         )
 
 
-def _fits_a_message(provider: Provider, attachment: Attachment) -> bool:
+def _can_be_sent(provider: Provider, attachment: Attachment) -> bool:
     """Whether a file can go with a message of the user, which is where this protocol writes results."""
     if attachment.media_type == "application/pdf":
         return Feature.DOCUMENTS in provider.features and bool(attachment.data)
@@ -139,7 +139,7 @@ class _TurnReader:
         if self._may_stream:
             self._stream.feed(text)
 
-    def spoken(self, text: str) -> Spoken:
+    def read_spoken(self, text: str) -> Spoken:
         """What was said. An answer that was streamed stands as it was streamed, however the turn ended."""
         spoken, answer = read(text), self._stream.answer
         if not answer:
@@ -158,7 +158,7 @@ class _TurnReader:
             call_id = f"call_{len(turn.state.steps) + 1}_{len(calls) + 1}"
             turn.emit_call(call_id, call.tool, call.args)
             calls.append(ToolCall.from_json(call_id, call.tool, call.args))
-        thoughts = (Reasoning(spoken.thought, "", _THOUGHT),) if spoken.thought else ()
+        thoughts = (Reasoning(text=spoken.thought, provider=_THOUGHT),) if spoken.thought else ()
         return msgspec.structs.replace(
             response,
             text=spoken.answer or "",

@@ -120,7 +120,9 @@ def _response(turn: ScriptedTurn | ScriptedCall, step: int) -> InferenceResponse
         ToolCall(f"call_{step + 1}_{position + 1}", each.tool, each.args)
         for position, each in enumerate(turn.calls)
     )
-    return InferenceResponse(turn.text, made, Usage(output_tokens=tokens, requests=1), _NAME)
+    return InferenceResponse(
+        text=turn.text, calls=made, usage=Usage(output_tokens=tokens, requests=1), model=_NAME
+    )
 
 
 def _check(turn: object, position: int) -> None:

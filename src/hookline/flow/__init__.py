@@ -1,13 +1,6 @@
 """Limits, the error policy, and the ledger of what a run has used. Pure functions."""
 
-from hookline.flow.error_policy import (
-    ErrorAction,
-    ErrorClass,
-    ErrorDecision,
-    ErrorPolicy,
-    classify,
-    retry_delay,
-)
+from hookline.flow.error_policy import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy, classify
 from hookline.flow.limits import STOP_REASONS, Ledger, RunLimits
 
 __all__ = [
@@ -19,5 +12,4 @@ __all__ = [
     "Ledger",
     "RunLimits",
     "classify",
-    "retry_delay",
 ]

@@ -80,8 +80,16 @@ class Ledger:
 
     def start(self, now: float) -> None:
         """It is driven from now on: until now it was waiting."""
-        self.started = now - self.seconds_before
+        self.set_seconds(self.seconds_before, now)
+
+    def set_seconds(self, seconds: float, now: float) -> None:
+        """It has been active for so long."""
+        self.started = now - seconds
         """When it would have begun had it never waited."""
+
+    def leave_out(self, seconds: float) -> None:
+        """It has been waiting for so long."""
+        self.started += seconds
 
     def seconds(self, now: float) -> float:
         """Active time so far."""

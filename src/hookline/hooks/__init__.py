@@ -1,14 +1,6 @@
 """The hook engine. It knows nothing about agents."""
 
-from hookline.hooks.hook import (
-    HookLike,
-    HookOptions,
-    Registration,
-    Shape,
-    Tier,
-    name_of,
-    register,
-)
+from hookline.hooks.hook import HookLike, HookOptions, Registration, Shape, Tier, name_of, register
 from hookline.hooks.match import (
     BaseMatcher,
     CallableMatcher,
@@ -25,21 +17,12 @@ from hookline.hooks.match import (
 )
 from hookline.hooks.next import Next
 from hookline.hooks.order import sort_hooks, unique_names
-from hookline.hooks.outcome import (
-    CRASHES,
-    HookAnswer,
-    HookLog,
-    HookOutcome,
-    Result,
-    cancellation_failure,
-    hook_failure,
-)
+from hookline.hooks.outcome import HookAnswer, HookLog, HookOutcome, Result
 from hookline.hooks.plan import ContextFreeHook, Entry, HookNames, Plan
 from hookline.hooks.point_type import Context, Kind, Point, Verdict, normalize_name
-from hookline.hooks.run import observe, run_around, run_hooks
+from hookline.hooks.run import run_hooks
 
 __all__ = [
-    "CRASHES",
     "BaseMatcher",
     "CallableMatcher",
     "CompositeMatcher",
@@ -69,14 +52,10 @@ __all__ = [
     "ToolNameMatcher",
     "Verdict",
     "as_matcher",
-    "cancellation_failure",
     "describe",
-    "hook_failure",
     "name_of",
     "normalize_name",
-    "observe",
     "register",
-    "run_around",
     "run_hooks",
     "sort_hooks",
     "unique_names",

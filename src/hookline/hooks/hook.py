@@ -133,7 +133,7 @@ def register(
         scope=_one_of(scope, ("self", "tree", "children"), "scope", where),
         timeout=_timeout(options.get("timeout"), where),
         on_failure=_one_of(on_failure, ("closed", "open"), "on_failure", where),
-        shadow=_shadow(options, shape, tier, where),
+        shadow=_is_shadow(options, shape, tier, where),
         shape=shape,
         source=source,
     )
@@ -149,7 +149,7 @@ def refuse_unknown(options: HookOptions, where: str) -> None:
             )
 
 
-def _shadow(options: HookOptions, shape: Shape, tier: Tier, where: str) -> bool:
+def _is_shadow(options: HookOptions, shape: Shape, tier: Tier, where: str) -> bool:
     shadow = options.get("shadow", False)
     if not isinstance(shadow, bool):
         raise RegistrationError(f"{where}: shadow= takes True or False, not {shadow!r}.")

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks.point_type import Context, Point
+from hookline.wildcards import matches
 
 _ANY = object()
 _STEP_TYPES = ("tool_use", "final_response", "incomplete")
@@ -84,9 +85,7 @@ class ToolNameMatcher(BaseMatcher):
                 ) from None
             return lambda name: expression.search(name) is not None
         if "*" in pattern or "?" in pattern:
-            glob = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
-            expression = re.compile(glob, re.DOTALL)
-            return lambda name: expression.fullmatch(name) is not None
+            return lambda name: matches(name, pattern)
         return pattern.__eq__
 
     def matches(self, ctx: Context) -> bool:
@@ -119,7 +118,7 @@ class ToolArgsMatcher(BaseMatcher):
         if call is None:
             return False
         return all(
-            name in call.args and _fits(call.args[name], wanted)
+            name in call.args and _is_wanted(call.args[name], wanted)
             for name, wanted in self.args.items()
         )
 
@@ -176,7 +175,7 @@ class MetadataMatcher(BaseMatcher):
         metadata = getattr(ctx, "metadata", {})
         if self.key not in metadata:
             return False
-        return self.value is _ANY or _fits(metadata[self.key], self.value)
+        return self.value is _ANY or _is_wanted(metadata[self.key], self.value)
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ class CallableMatcher(BaseMatcher):
         _refuse_unfit(self.test)
 
     def matches(self, ctx: Context) -> bool:
-        return _truth(self.test(ctx))
+        return _is_true(self.test(ctx))
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ class CompositeMatcher(BaseMatcher):
 
     def matches(self, ctx: Context) -> bool:
         combine = all if self.needs_all else any
-        return combine(_truth(part.matches(ctx)) for part in self.parts)
+        return combine(_is_true(part.matches(ctx)) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,7 @@ class NotMatcher(BaseMatcher):
         _refuse_no_matcher(self.part)
 
     def matches(self, ctx: Context) -> bool:
-        return not _truth(self.part.matches(ctx))
+        return not _is_true(self.part.matches(ctx))
 
 
 def as_matcher(given: object) -> Matcher:
@@ -283,7 +282,7 @@ def predicate(matcher: Matcher) -> Callable[[Any], bool]:
         return matches
     if type(matcher).__module__ == __name__:
         return matcher.matches
-    return lambda ctx: _truth(matcher.matches(ctx))  # somebody's own, which may give anything
+    return lambda ctx: _is_true(matcher.matches(ctx))  # somebody's own, which may give anything
 
 
 def describe(matcher: Matcher) -> str:
@@ -309,11 +308,11 @@ def describe(matcher: Matcher) -> str:
     return repr(matcher) if has_own_words else f"when {type(matcher).__name__}"
 
 
-def _fits(value: object, wanted: object) -> bool:
-    return _truth(wanted(value)) if callable(wanted) else value == wanted
+def _is_wanted(value: object, wanted: object) -> bool:
+    return _is_true(wanted(value)) if callable(wanted) else value == wanted
 
 
-def _truth(answer: object) -> bool:
+def _is_true(answer: object) -> bool:
     """A matcher's answer as a bool. An awaitable or a generator is always true, so it is refused."""
     if answer is True or answer is False:
         return answer

@@ -56,24 +56,24 @@ class HookOutcome(_Decided, msgspec.Struct, frozen=True):
     @staticmethod
     def proceed(context: Context | None = None) -> HookOutcome:
         """Continue, with this context if one is given."""
-        return _PROCEED if context is None else HookOutcome(Kind.PROCEED, "", context)
+        return _PROCEED if context is None else HookOutcome(kind=Kind.PROCEED, context=context)
 
     @staticmethod
     def block(reason: str, context: Context | None = None) -> HookOutcome:
         """Prevent this one thing; the run continues where the point allows it."""
-        return HookOutcome(Kind.BLOCK, reason, context)
+        return HookOutcome(kind=Kind.BLOCK, reason=reason, context=context)
 
     @staticmethod
     def stop(
         reason: str, context: Context | None = None, *, stop_reason: str | None = None
     ) -> HookOutcome:
         """End the run now."""
-        return HookOutcome(Kind.STOP, reason, context, stop_reason)
+        return HookOutcome(kind=Kind.STOP, reason=reason, context=context, stop_reason=stop_reason)
 
     @staticmethod
     def ask(reason: str, context: Context | None = None) -> HookOutcome:
         """A person must say yes first."""
-        return HookOutcome(Kind.ASK, reason, context)
+        return HookOutcome(kind=Kind.ASK, reason=reason, context=context)
 
     @staticmethod
     def allow(reason: str = "", context: Context | None = None) -> HookOutcome:
@@ -81,7 +81,7 @@ class HookOutcome(_Decided, msgspec.Struct, frozen=True):
 
         It does not lift an ask of its own capability: of its hooks the strictest counts.
         """
-        return HookOutcome(Kind.ALLOW, reason, context)
+        return HookOutcome(kind=Kind.ALLOW, reason=reason, context=context)
 
 
 _PROCEED = HookOutcome(Kind.PROCEED)
@@ -249,7 +249,11 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Hook
     point = ctx.point
     if isinstance(answer, Result):  # what another stack decided is this hook's answer
         answer = HookOutcome(
-            answer.kind, answer.reason, answer.context, answer.stop_reason, answer.answer
+            kind=answer.kind,
+            reason=answer.reason,
+            context=answer.context,
+            stop_reason=answer.stop_reason,
+            answer=answer.answer,
         )
     if type(answer) is point.appends and point.append is not None:
         answer = point.append(ctx, answer, entry.name)
@@ -260,7 +264,7 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Hook
                 break
         else:
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
-            remedy = f"Return {point.expected()}."
+            remedy = f"Return {point.describe_expected()}."
             if point.lenient:
                 said = _report_ignored(entry, point, f"{problem} {remedy}")
                 return HookAnswer(ctx, ctx, reason=said)

@@ -161,7 +161,7 @@ class Point(str, Generic[C]):
     def __repr__(self) -> str:
         return f"<point {self.value}>"
 
-    def expected(self) -> str:
+    def describe_expected(self) -> str:
         """What a hook may return at this point, for error messages."""
         kinds = [f"a changed {self.context.__name__}", *(kind.__name__ for kind, _ in self.answers)]
         return "None, a HookOutcome, " + " or ".join(

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.definition import SOURCE, Approver, Definition
+from hookline.definition import Approver, Definition
+from hookline.definition.guards import SOURCE
 from hookline.errors import ToolArgumentsError
 from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
 from hookline.hooks import (
@@ -262,7 +263,7 @@ def _unknown(toolbox: Toolbox, name: str, page: Page) -> Iterator[str]:
     if not len(toolbox):
         yield f"There is no tool '{name}': this agent has none."
         return
-    yield from page.wrap_row("", f"T{toolbox.unknown(name).message.removeprefix('t')}")
+    yield from page.wrap_row("", f"T{toolbox.unknown_error(name).message.removeprefix('t')}")
     yield from page.wrap_row("The tools are  ", ", ".join(tool.name for tool in toolbox))
 
 

@@ -304,7 +304,7 @@ def _values(hooks: _Hooks) -> Iterator[Finding]:
         for text, kind in hooks.effects(each).returns:
             if not issubclass(kind, answers):
                 said = f"returns {text} ({kind.__name__}), which means nothing there."
-                remedy = f"Return {point.expected()}."
+                remedy = f"Return {point.describe_expected()}."
                 yield _finding("meaningless-return", each, said, remedy)
 
 

@@ -205,10 +205,8 @@ __all__ = [
 ]
 
 _STORES = {
-    "CheckReport": "chain",
-    "Damage": "chain",
-    "MemoryJournal": "stores",
-    "SQLiteJournal": "stores",
+    "chain": "CheckReport Damage",
+    "stores": "MemoryJournal SQLiteJournal",
 }
 
 __getattr__ = lazy.names_from(__name__, _STORES)

@@ -41,8 +41,8 @@ from hookline.state import (
     PendingCall,
     RunStatus,
     freeze_dict,
-    to_remember,
 )
+from hookline.state.approvals import to_remember
 
 
 class Story(msgspec.Struct, frozen=True):

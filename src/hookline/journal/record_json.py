@@ -10,7 +10,8 @@ from hookline.errors import NotJSONError, StateVersionError, UsageError
 from hookline.journal import record as records
 from hookline.journal.record import CallSettled, Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.session import SessionCreated, SessionRecord
-from hookline.state import ResultStatus, Step, valid_text
+from hookline.state import ResultStatus, Step
+from hookline.state.frozen import valid_text
 
 AnyRecord: TypeAlias = (
     records.RunStarted

@@ -25,7 +25,8 @@ from hookline.journal.session import (
     SessionStatusChanged,
     SessionTitled,
 )
-from hookline.state import RunStatus, valid_text
+from hookline.state import RunStatus
+from hookline.state.frozen import valid_text
 
 _JOURNALLED: frozenset[type] = frozenset(get_args(AnyRecord))
 _SUMMARISED: frozenset[type] = frozenset(

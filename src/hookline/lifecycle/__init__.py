@@ -12,12 +12,10 @@ from hookline.lifecycle.contexts import (
     PromptHookContext,
     RunHandle,
     SessionHookContext,
-    Spent,
     StepHookContext,
     StopHookContext,
     SubagentHookContext,
     ToolHookContext,
-    expect_context,
 )
 from hookline.lifecycle.points import HookPoint, point_named
 from hookline.lifecycle.stack import HookStack
@@ -36,11 +34,9 @@ __all__ = [
     "PromptHookContext",
     "RunHandle",
     "SessionHookContext",
-    "Spent",
     "StepHookContext",
     "StopHookContext",
     "SubagentHookContext",
     "ToolHookContext",
-    "expect_context",
     "point_named",
 ]

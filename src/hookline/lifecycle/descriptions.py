@@ -18,7 +18,7 @@ POINTS_TO_ASK: tuple[Point[Any], ...] = tuple(point for point in HookPoint if no
 
 def registrations_of(thing: Any, options: HookOptions = NO_OPTIONS) -> list[Registration]:
     """The registrations of a hook that says where it runs, or of all such hooks that an object has; refuses others."""
-    found = described(thing, options)
+    found = read_description(thing, options)
     if not found:
         raise RegistrationError(
             f"{thing!r} has no hooks.",
@@ -28,7 +28,7 @@ def registrations_of(thing: Any, options: HookOptions = NO_OPTIONS) -> list[Regi
     return found
 
 
-def described(
+def read_description(
     thing: Any, options: HookOptions, everywhere: tuple[Point[Any], ...] = POINTS_TO_ASK
 ) -> list[Registration]:
     """The registrations of a hook that says where it runs; none if it does not say.
@@ -51,5 +51,5 @@ def described(
         found += [register(point, thing, options) for point in points]
     for name in dir(type(thing)):
         if hasattr(getattr(type(thing), name, None), MARK):
-            found += described(getattr(thing, name), options)
+            found += read_description(getattr(thing, name), options)
     return found

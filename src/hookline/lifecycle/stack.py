@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import traceback
@@ -11,7 +10,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from hookline._aio import is_in_event_loop
+from hookline._sync import run_to_end
 from hookline.errors import HookError, RegistrationError, UsageError
 from hookline.hooks import (
     Context,
@@ -26,14 +25,14 @@ from hookline.hooks import (
     Registration,
     Result,
     register,
-    run_around,
     run_hooks,
     sort_hooks,
     unique_names,
 )
 from hookline.hooks.outcome import NoLog
 from hookline.hooks.point_type import C
-from hookline.lifecycle.descriptions import POINTS_TO_ASK, described
+from hookline.hooks.run import run_around
+from hookline.lifecycle.descriptions import POINTS_TO_ASK, read_description
 from hookline.lifecycle.points import point_named
 
 _EVERY_POINT = Point("every point", Context, blocks="what the point says")
@@ -73,7 +72,7 @@ class HookStack:
 
         At every point means: not at those around an action.
         """
-        found = described(hook, options, (_EVERY_POINT,)) if point is _EVERY_POINT else []
+        found = read_description(hook, options, (_EVERY_POINT,)) if point is _EVERY_POINT else []
         if not found:
             found = [register(point_named(point), hook, options)]
         return type(self)((*self._hooks, *found))
@@ -106,7 +105,7 @@ class HookStack:
         result = await run_hooks(plan, context, log)
         if terminal is not None and result.kind is Kind.PROCEED:
             done = await _async(terminal)(result.context)
-            result = _finished(result, done)
+            result = _add_terminal(result, done)
         return (
             msgspec.structs.replace(result, failures=tuple(log.failures))
             if log.failures
@@ -115,12 +114,7 @@ class HookStack:
 
     def process_sync(self, context: C, terminal: Callable[[C], object] | None = None) -> Result[C]:
         """`process` for code that is not async."""
-        if is_in_event_loop():
-            raise UsageError(
-                "this is async code already, so it cannot wait for hooks without blocking it.",
-                remedy="Write `await stack.process(...)`.",
-            )
-        return asyncio.run(self.process(context, terminal))
+        return run_to_end(lambda: self.process(context, terminal), "stack.process(...)")
 
     def _check(self, context: Context, terminal: object) -> None:
         if not isinstance(context, Context):
@@ -137,7 +131,7 @@ class HookStack:
             raise UsageError(
                 f"{terminal!r} is not an action.", remedy="Pass a function of the context."
             )
-        if not _suits(context, point):
+        if not _is_context_of(context, point):
             raise UsageError(
                 f"the hooks at {point.value} are shown a {point.context.__name__}, "
                 f"not a {type(context).__name__}.",
@@ -145,7 +139,7 @@ class HookStack:
             )
 
 
-def _suits(context: Context, point: Point[Any]) -> bool:
+def _is_context_of(context: Context, point: Point[Any]) -> bool:
     """Whether it is the point's context, or the general one with the same fields: a ToolHookContext after a tool."""
     kind = point.context
     return isinstance(context, kind) or (
@@ -202,7 +196,7 @@ def _made_up(entry: Entry, given: object, _: object) -> object:
     return given
 
 
-def _finished(result: Result[C], done: object) -> Result[C]:
+def _add_terminal(result: Result[C], done: object) -> Result[C]:
     """What hooks and the terminal decided. A terminal may answer like a hook, with an outcome."""
     if not isinstance(done, HookOutcome):
         return msgspec.structs.replace(result, answer=done)

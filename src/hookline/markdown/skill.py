@@ -76,7 +76,7 @@ class Skill(msgspec.Struct, frozen=True):
         real, where = Path(folder).resolve(), page_of(Path(folder))
         try:
             with FileJail(real) as jail:
-                data, files = _page(jail, where.name), list(_bundled(jail, where.name))
+                data, files = _page(jail, where.name), list(_find_bundled(jail, where.name))
         except UsageError as error:
             raise DocumentError(f"{folder}: {error.message}") from None
         page = Document.from_bytes(data, str(where))
@@ -230,7 +230,7 @@ def _words(arguments: str) -> list[str]:
 # --- the files beside it ----------------------------------------------------------------------------
 
 
-def _bundled(jail: FileJail, page: str) -> Iterator[BundledFile]:
+def _find_bundled(jail: FileJail, page: str) -> Iterator[BundledFile]:
     """Its files, in order, without hidden ones and links that lead out of the folder."""
     root = jail.root
     for place, folders, names in os.walk(root):

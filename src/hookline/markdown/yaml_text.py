@@ -79,8 +79,8 @@ def _readings(text: str) -> Iterator[str]:
     """The text as it is, and then as it may have been meant."""
     lines = text.split("\n")
     yield text
-    yield "\n".join(map(_quoted, lines))
-    yield "\n".join(map(_quoted, _with_description_in_quotes(lines)))
+    yield "\n".join(map(_quote_value, lines))
+    yield "\n".join(map(_quote_value, _with_description_in_quotes(lines)))
 
 
 def _with_description_in_quotes(lines: list[str]) -> list[str]:
@@ -118,7 +118,7 @@ def _read(text: str) -> tuple[Any, dict[str, int]]:
     return value, {str(key.value): key.start_mark.line for key, _ in node.value}
 
 
-def _quoted(line: str) -> str:
+def _quote_value(line: str) -> str:
     """A line `key: some words: more words` with its value in quotes; any other line as it is."""
     found = _PLAIN_VALUE.match(line)
     if found is None:

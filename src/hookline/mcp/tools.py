@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 from hookline.errors import NotJSONError, ToolDefinitionError, ToolError, UsageError
 from hookline.mcp.connection import Connection, all_pages
 from hookline.mcp.server import distinct_name, tool_name, tool_names
-from hookline.state import Attachment, ToolResult, ToolSpec, freeze_dict, valid_text
+from hookline.state import Attachment, ToolResult, ToolSpec, freeze_dict
+from hookline.state.frozen import valid_text
 from hookline.tools import AnyTool, Effect, Tool, ToolContext, tool
 from hookline.tools.json_schema import SchemaArguments
 

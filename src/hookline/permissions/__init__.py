@@ -9,18 +9,13 @@ from hookline import lazy
 if TYPE_CHECKING:
     from hookline.permissions.paths import Root
     from hookline.permissions.rules import Rule, Rules, Ruling, suggest_rule
-    from hookline.permissions.subject import names_relative_program
 
-_HOME: dict[str, str] = {
-    "Root": "paths",
-    "Rule": "rules",
-    "Rules": "rules",
-    "Ruling": "rules",
-    "names_relative_program": "subject",
-    "suggest_rule": "rules",
+_HOME = {
+    "paths": "Root",
+    "rules": "Rule Rules Ruling suggest_rule",
 }
-"""The module of each name."""
+"""The names of each module."""
 
-__all__ = ["Root", "Rule", "Rules", "Ruling", "names_relative_program", "suggest_rule"]
+__all__ = ["Root", "Rule", "Rules", "Ruling", "suggest_rule"]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

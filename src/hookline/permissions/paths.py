@@ -73,7 +73,7 @@ class FilePathPattern:
     def covers(self, place: PathPlace) -> bool:
         """Whether this place matches in every way to read it."""
         return all(
-            parts is not None and fits(self._names, parts, _fits)
+            parts is not None and fits(self._names, parts, _is_same_name)
             for parts in self._relative_ways(place)
         )
 
@@ -84,7 +84,7 @@ class FilePathPattern:
         """
         at_or_above = (*self._names, MANY)
         if any(
-            parts is not None and fits(at_or_above, parts, _fits)
+            parts is not None and fits(at_or_above, parts, _is_same_name)
             for parts in self._possible_meanings(place)
         ):
             return True
@@ -113,7 +113,7 @@ class FilePathPattern:
         return False
 
 
-def _fits(name: object, part: str) -> bool:
+def _is_same_name(name: object, part: str) -> bool:
     return name is not MANY and fits_text(name, part)  # type: ignore[arg-type]
 
 

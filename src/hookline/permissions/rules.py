@@ -103,9 +103,9 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         root = as_root(root)
         if named:
             return all(
-                self._covers_whole(value_of(call, name, root), value) for name, value in named
+                self._is_whole_covered(value_of(call, name, root), value) for name, value in named
             )
-        return self._covers_whole(subject_of(call, root), self.argument)
+        return self._is_whole_covered(subject_of(call, root), self.argument)
 
     def covers_part(self, call: ToolCall, subject: Subject, part: Any) -> bool:
         """Whether one part of a call certainly matches, for example one command of several."""
@@ -127,23 +127,23 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         root = as_root(root)
         named = named_arguments(self.argument)
         if not named:
-            return self._touches_any(call, subjects_of(call, root), self.argument)
-        return all(_touches_named(call, name, value, root) for name, value in named)
+            return self._can_match_any(call, subjects_of(call, root), self.argument)
+        return all(_can_match_named(call, name, value, root) for name, value in named)
 
-    def _touches_any(self, call: ToolCall, subjects: list[Subject], argument: str) -> bool:
+    def _can_match_any(self, call: ToolCall, subjects: list[Subject], argument: str) -> bool:
         if argument.startswith(_DOMAIN_PREFIX) and any(
             each.kind is SubjectKind.ADDRESS for each in subjects
         ):
             subjects = [each for each in subjects if each.kind is SubjectKind.ADDRESS]
         *particular, last = subjects
-        if any(_touches(call, subject, argument) for subject in particular):
+        if any(_can_match(call, subject, argument) for subject in particular):
             return True
         if particular and last.kind is SubjectKind.TEXT:
             # The call is about something else, and perhaps about its texts too.
             last = Subject(last.kind, last.parts, True)
-        return _touches(call, last, argument)
+        return _can_match(call, last, argument)
 
-    def _covers_whole(self, subject: Subject | None, argument: str) -> bool:
+    def _is_whole_covered(self, subject: Subject | None, argument: str) -> bool:
         if subject is None:
             return False
         pattern = _pattern(subject.kind, argument)
@@ -235,7 +235,7 @@ def named_arguments(argument: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in parts]
 
 
-def _touches_named(call: ToolCall, name: str, argument: str, root: Root) -> bool:
+def _can_match_named(call: ToolCall, name: str, argument: str, root: Root) -> bool:
     """Whether an argument may match. A missing one may have any default, except the place."""
     subject = value_of(call, name, root)
     if name == PLACE and call.args.get(PLACE) is None and call.name in COMMAND_TOOLS:
@@ -244,13 +244,13 @@ def _touches_named(call: ToolCall, name: str, argument: str, root: Root) -> bool
     if subject is None:
         return True
     if subject.kind is not SubjectKind.TEXT:
-        return _touches(call, subject, argument)
+        return _can_match(call, subject, argument)
     texts = texts_of(call, name)
     pattern = _Text(argument)
     return texts is None or any(pattern.touches(text) for text in (*texts, *subject.parts))
 
 
-def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
+def _can_match(call: ToolCall, subject: Subject, argument: str) -> bool:
     pattern = _pattern(subject.kind, argument)
     if pattern is None:
         return True

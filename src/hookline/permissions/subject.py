@@ -173,7 +173,7 @@ def _read(text: str) -> Subject:
         return Subject(SubjectKind.COMMAND, _possible_parts(text), False)
     parts = tuple(CommandPart(command.argv, _pattern_words(command)) for command in commands)
     # A shell runs what it reads: the output of another command, or a here-document.
-    also = _possible_parts(text) if any(map(_reads_commands, commands)) else ()
+    also = _possible_parts(text) if any(map(_can_read_commands, commands)) else ()
     return Subject(SubjectKind.COMMAND, parts, all(map(_is_its_words, commands)), also)
 
 
@@ -202,7 +202,7 @@ def _pattern_words(command: Any) -> tuple[PatternWord, ...]:
     )
 
 
-def _reads_commands(command: Any) -> bool:
+def _can_read_commands(command: Any) -> bool:
     """Whether a command reads something that it may run."""
     words = _pattern_words(command)
     if not words:

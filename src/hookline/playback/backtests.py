@@ -14,8 +14,9 @@ from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
 from hookline.agent.run import Run
 from hookline.agent.run_index import Place, Round, leaves_no_room
-from hookline.definition import Definition, Plans, default_guards, for_child
-from hookline.definition.guards import limit_reached_in_step, limits_on_calls
+from hookline.definition import Definition, for_child
+from hookline.definition.definition import Plans
+from hookline.definition.guards import default_guards, limit_reached_in_step, limits_on_calls
 from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.flow import RunLimits
 from hookline.hooks import (
@@ -174,9 +175,9 @@ class Backtest:
                         hooks=judged.from_record,
                     )
                 )
-            # What would not have come this far, or is judged once more as it is, has been told of.
-            is_told = judged.is_anew or changed.get(where) in ("block", "stop")
-            if not (where in changed and is_told) and not is_same(judged.old, judged.new):
+            # What would not have come this far, or is judged once more as it is, is reported already.
+            is_reported = judged.is_anew or changed.get(where) in ("block", "stop")
+            if not (where in changed and is_reported) and not is_same(judged.old, judged.new):
                 self._changes.append(_change(judged, is_first=not changed))
                 changed[where] = judged.new.verdict.word
         self.judged.clear()
@@ -472,7 +473,7 @@ class BacktestSource(PlaybackSource):
     ) -> HookRuling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
         log, metadata = RoundLog(self._test.counts), self._metadata
-        state = msgspec.structs.replace(ctx.state, metadata=metadata.shown(ctx.state.metadata))
+        state = msgspec.structs.replace(ctx.state, metadata=metadata.show(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, log))
         quiet = plan.with_entries(tuple(map(without_count, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, log, policies_only=policies_only)
@@ -526,7 +527,7 @@ class CandidateMetadata:
         self._is_added = is_added
         self._own: dict[str, Any] = {} if is_added else dict(first)
 
-    def shown(self, recorded: Mapping[str, Any]) -> FrozenDict:
+    def show(self, recorded: Mapping[str, Any]) -> FrozenDict:
         """What they are shown where this is on record."""
         shown = {**recorded, **self._own} if self._is_added else self._own
         return FrozenDict({key: value for key, value in shown.items() if value is not _GONE})

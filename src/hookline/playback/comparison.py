@@ -40,7 +40,7 @@ class Fact(NamedTuple):
 
 
 class Facts(list[Fact]):
-    """The facts of one run in the order a reader would want them, told by its records."""
+    """The facts of one run in the order a reader would want them, from its records."""
 
     def __init__(self, *, in_full: bool = True) -> None:
         super().__init__()

@@ -11,8 +11,8 @@ import msgspec
 from hookline.agent.agent import Agent
 from hookline.agent.recovery import answer_as_recorded, pass_by
 from hookline.agent.run_index import Round, recorded_exception
-from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
+from hookline.definition.guards import SOURCE as DEFAULT
 from hookline.errors import UsageError
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
@@ -200,9 +200,9 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
     That is the time, what other children of the same run had used by then, that somebody wanted it to end, and which
     process it was.
     """
-    is_ended = any(map(_ends_from_outside, round_))
+    is_ended = any(map(_is_end_from_outside, round_))
     if not any(
-        _looks_elsewhere(entry) or _is_of_process(entry) or is_ended for entry in plan.judges
+        _is_guard_above(entry) or _is_of_process(entry) or is_ended for entry in plan.judges
     ):
         return plan
 
@@ -214,10 +214,10 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
                 if said is None
                 else Entry(recorded_hook(recording, plan.point, said))
             )
-        from_above = _looks_elsewhere(entry)
+        from_above = _is_guard_above(entry)
         for ran in round_:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
-            if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
+            if is_it and (is_limit_on_record(ran) or _is_end_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
         return entry.with_answer(pass_by) if from_above else entry
 
@@ -234,7 +234,7 @@ def is_limit_on_record(ran: HookRan) -> bool:
     return ran.verdict == "stop" and (is_time or ran.reason.endswith(_OF_TREE))
 
 
-def _looks_elsewhere(entry: Entry) -> bool:
+def _is_guard_above(entry: Entry) -> bool:
     """Whether this is a default guard of a run above."""
     registration = entry.registration
     return registration.source == DEFAULT and getattr(registration.hook, "levels", 0) > 0
@@ -245,7 +245,7 @@ def _is_of_process(entry: Entry) -> bool:
     return entry.registration.each_process
 
 
-def _ends_from_outside(ran: HookRan) -> bool:
+def _is_end_from_outside(ran: HookRan) -> bool:
     """Whether a hook ended the run because time was up, or because somebody wanted it to end: Ctrl-C, say."""
     said = (ran.stop_reason, *(each.stop_reason for each in ran.evaluations))
     return any(reason in (StopReason.TIME_LIMIT, StopReason.CANCELLED) for reason in said)

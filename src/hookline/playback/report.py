@@ -13,7 +13,8 @@ import msgspec
 
 from hookline.pages.page import Markup, Writer, count, duration, visible
 from hookline.redaction import Redactor
-from hookline.state import NO_USAGE, ToolCall, Usage, valid_text
+from hookline.state import NO_USAGE, ToolCall, Usage
+from hookline.state.frozen import valid_text
 
 # --- what was found -------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ from hookline.agent.run_index import (
     place_of,
     recorded_exception,
 )
-from hookline.definition import CancelSource, Clock, Definition, Plans
+from hookline.definition import Clock, Definition
+from hookline.definition.definition import CancelSource, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy
@@ -660,7 +661,7 @@ class PlaybackSource(AnswerSource):
         step, call = run.step_index or 0, context.call
         then = self.recording.call(step, call.id)
         if then.intent is None:
-            return ToolResult(None, None, ResultStatus.IN_DOUBT, reason=_UNKNOWN)
+            return ToolResult(status=ResultStatus.IN_DOUBT, reason=_UNKNOWN)
         for question in then.questions:
             asked = ToolCall(call.id, question.tool_call.name, question.tool_call.args)
             await context.ask(asked, question.reason, asked_by=question.asked_by)
@@ -867,7 +868,7 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
     )
     if min(more) >= 0 < max(more):
         run.count_child(counters, now)
-    run.ledger.started = run.now - counters.active_seconds
+    run.ledger.set_seconds(counters.active_seconds, run.now)
 
 
 def _is_judged_anew(run: Run, ctx: AgentContext) -> bool:

@@ -99,7 +99,7 @@ class AnthropicProvider(GeneratedClientProvider):
     ) -> AsyncGenerator[Piece, None]:
         """Ask the model; see Provider. An answer that the server pauses is continued where it stopped."""
         body = request_body(request, cache=self._cache)
-        streamed = streamed or _takes_long(body)
+        streamed = streamed or _is_long(body)
         if streamed:
             body["stream"] = True
         answers: list[AnthropicAnswer] = []
@@ -133,7 +133,7 @@ class AnthropicProvider(GeneratedClientProvider):
         return self._usage(counted) if counted else None
 
 
-def _takes_long(body: dict[str, Any]) -> bool:
+def _is_long(body: dict[str, Any]) -> bool:
     most = body["max_tokens"]
     return isinstance(most, int) and most > _LONGEST_UNSTREAMED
 
@@ -662,7 +662,7 @@ class AnthropicAnswer:
     def _add(self, position: int, raw: Block) -> list[Piece]:
         parts = self._blocks.get(position)
         if parts is None:
-            raise _malformed(f"block {position} continues before it started")
+            raise _malformed_error(f"block {position} continues before it started")
         delta = parts.add(raw)
         if delta is None:
             return []
@@ -680,13 +680,13 @@ def _decode(content: str | bytes, form: type[T]) -> T:
         return msgspec.json.decode(content, type=form)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         problem = str(error)
-    raise _malformed(problem)
+    raise _malformed_error(problem)
 
 
 def _convert(part: object, form: type[T]) -> T:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(part, dict) or not isinstance(kind, str):
-        raise _malformed("a part of it does not say what it is")
+        raise _malformed_error("a part of it does not say what it is")
     missing = [name for name in _REQUIRED.get(kind, ()) if name not in part]
     try:
         if not missing:
@@ -696,13 +696,13 @@ def _convert(part: object, form: type[T]) -> T:
         problem = f"{kind} has no {missing[0]}"
     except msgspec.MsgspecError as error:
         problem = f"{kind}: {error}"
-    raise _malformed(problem)
+    raise _malformed_error(problem)
 
 
 _KINDS = {*_REQUIRED, *_KIND_OF_DELTA, "thinking", "message_stop", "stop"}
 
 
-def _malformed(problem: str) -> MalformedResponseError:
+def _malformed_error(problem: str) -> MalformedResponseError:
     return MalformedResponseError(
         f"anthropic: the answer is not what the protocol says: {clean_text(problem)}.",
         remedy="Try again, and check that base_url is a messages API.",

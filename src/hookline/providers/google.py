@@ -622,7 +622,7 @@ class GoogleAnswer:
         if part.function_call is not None:
             yield from self._call(part.function_call, signature)
         elif name := self._run_by_google(part):
-            yield self._use(name, f"part {len(self._uses)}", _kept(part))
+            yield self._use(name, f"part {len(self._uses)}", _keep_part(part))
         elif part.text is not None or not (other := part.model_fields_set - _ON_ANY_PART):
             yield from self._text(part.text or "", signature)
         else:
@@ -649,10 +649,10 @@ class GoogleAnswer:
         found = candidate.grounding_metadata
         if found is not None and any(found.model_dump(exclude_none=True).values()):
             for name in self._grounds(found):
-                yield self._use(name, name, {"grounding_metadata": _dumped(found)})
+                yield self._use(name, name, {"grounding_metadata": _dump(found)})
         read = candidate.url_context_metadata
         if read is not None and read.url_metadata:
-            yield self._use("url_context", "url_context", {"url_context_metadata": _dumped(read)})
+            yield self._use("url_context", "url_context", {"url_context_metadata": _dump(read)})
 
     def _grounds(self, found: types.GroundingMetadata) -> Iterator[str]:
         """The tools that metadata is from. Several search the web: it is the one that is allowed."""
@@ -716,15 +716,15 @@ class GoogleAnswer:
         self._counts = None
 
 
-def _dumped(part: BaseModel) -> dict[str, Any]:
+def _dump(part: BaseModel) -> dict[str, Any]:
     dumped: dict[str, Any] = part.model_dump(mode="json", exclude_none=True)
     return dumped
 
 
-def _kept(part: types.Part) -> dict[str, Any]:
+def _keep_part(part: types.Part) -> dict[str, Any]:
     """A part as it is kept; of a file that code has made, that there is one."""
     if part.inline_data is None:
-        return _dumped(part)
+        return _dump(part)
     size = len(part.inline_data.data or b"")
     return {"inline_data": {"mime_type": part.inline_data.mime_type or "", "size": size}}
 

@@ -112,7 +112,7 @@ def is_hidden(name: str, value: str) -> bool:
     strength = is_secret_name(name)
     if not strength or not value.strip() or _PLACEHOLDER.fullmatch(value.strip()):
         return False
-    return strength == "strong" or _looks_random(value, name)
+    return strength == "strong" or _is_random(value, name)
 
 
 def is_placeholder(value: str) -> bool:
@@ -258,9 +258,7 @@ def _value_span(
     if not is_plausible and not _is_in_form(text, found, name, value):
         return None
     is_secret = not _PLACEHOLDER.fullmatch(value) and (
-        strength == "strong"
-        or _looks_random(value, name)
-        or _is_token_variable(found[0], name, value)
+        strength == "strong" or _is_random(value, name) or _is_token_variable(found[0], name, value)
     )
     return (start, end) if is_secret else None
 
@@ -300,7 +298,7 @@ def _shell_word(
     stands_in = _BRACKETED if plain[:1] == "[" else _PLACEHOLDER
     if is_reference or len(plain) < 4 or stands_in.fullmatch(plain) or _CODE.fullmatch(plain):
         return None
-    return word.span() if strength == "strong" or _looks_random(plain, name) else None
+    return word.span() if strength == "strong" or _is_random(plain, name) else None
 
 
 def _quoted_span(
@@ -312,7 +310,7 @@ def _quoted_span(
     fewest = _FEWEST if _is_variable(head, name) and not value.isdigit() else 4
     if len(value) < fewest or _PLACEHOLDER.fullmatch(value) or _CODE.fullmatch(value):
         return None
-    is_secret = strength == "strong" or _looks_random(value, name)
+    is_secret = strength == "strong" or _is_random(value, name)
     return (start, end) if is_secret or _is_token_variable(head, name, value) else None
 
 
@@ -366,7 +364,7 @@ def _is_in_form(text: str, found: re.Match[str], name: str, value: str) -> bool:
     return "=" in found[0] and _NAME_BEFORE.fullmatch(begun.rpartition("?")[2]) is not None
 
 
-def _looks_random(value: str, name: str) -> bool:
+def _is_random(value: str, name: str) -> bool:
     """Whether a value is neither a word nor a number and, after a plain `key`, neither a hash nor an id."""
     if re.search(r"\s", value) or len(value) < 12:
         return False

@@ -129,7 +129,7 @@ class _Decoded:
     def restore(self, span: Span) -> Span:
         start, end, kind = span
         name = kind.lstrip("\\\"'`")
-        quote = self._written(kind[: len(kind) - len(name)], start)
+        quote = self._quote_before(kind[: len(kind) - len(name)], start)
         return self._start(start), self._end(end), f"{quote}{name}"
 
     def _start(self, place: int) -> int:
@@ -139,7 +139,7 @@ class _Decoded:
     def _end(self, place: int) -> int:
         return self._ends.get(place - 1) or self._start(place - 1) + 1
 
-    def _written(self, quote: str, place: int) -> str:
+    def _quote_before(self, quote: str, place: int) -> str:
         """How a quote before a place is written in the encoded text; empty if not as a quote."""
         if not quote:
             return ""

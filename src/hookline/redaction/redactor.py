@@ -71,7 +71,7 @@ class Redactor:
             _check(value, name)
         self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
         self._patterns = tuple(
-            (_kind(kind), _compiled(kind, each))
+            (_kind(kind), _compile(kind, each))
             for kind, each in _check_patterns(patterns or {}).items()
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
@@ -443,7 +443,7 @@ def _check_patterns(patterns: object) -> Patterns:
     return patterns
 
 
-def _compiled(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+def _compile(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -500,7 +500,7 @@ def _is_hidden(shown: Any) -> bool:
 
 def _is_readable(value: Any, shown: Any) -> bool:
     if isinstance(value, str) and isinstance(shown, str):
-        return value == shown or _stands_for_words(value, shown)
+        return value == shown or _is_made_of_words(value, shown)
     if isinstance(value, Mapping) and isinstance(shown, Mapping):
         return value.keys() == shown.keys() and all(
             _is_readable(each, shown[name]) for name, each in value.items()
@@ -510,7 +510,7 @@ def _is_readable(value: Any, shown: Any) -> bool:
     return bool(value == shown) or (isinstance(value, int | float) and _is_hidden(shown))
 
 
-def _stands_for_words(text: str, shown: str) -> bool:
+def _is_made_of_words(text: str, shown: str) -> bool:
     """Whether the text is `shown` with a word in place of each mark. Each part is searched once."""
     first, *others = _MARKS.split(shown)
     if not others or not text.startswith(first):

@@ -63,7 +63,7 @@ async def read_conversation(journal: JournalStore, story: SessionStory) -> Conve
     end = position.segments[-1].end
     run = await story_of(records if end is None else records[: end + 1], journal)
     if end is not None or run.is_over:
-        opening = position.opening or (position.source if _failed_to_start(records) else "")
+        opening = position.opening or (position.source if _has_failed_to_start(records) else "")
         last = Segment(records[0].run_id, len(records) - 1 if end is None else end)
         state = _with_end_changes(run.state, position)
         return ConversationState(state=state, opening=opening, last=last)
@@ -92,7 +92,7 @@ async def _last_run(
     return position or story.position, None
 
 
-def _failed_to_start(records: list[Record]) -> bool:
+def _has_failed_to_start(records: list[Record]) -> bool:
     """Whether a session_start hook failed before anything else happened: then the session has not started."""
     if any(isinstance(record, PromptSubmitted | StepStarted) for record in records):
         return False

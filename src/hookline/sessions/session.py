@@ -22,7 +22,8 @@ from hookline.agent.result import RunResult
 from hookline.agent.resume import SessionMembership, session_error
 from hookline.agent.run import Continuation, Run, RunSetup
 from hookline.agent.stream import RunStream
-from hookline.definition import SYSTEM_CLOCK, Clock
+from hookline.definition import Clock
+from hookline.definition.definition import SYSTEM_CLOCK
 from hookline.errors import (
     HookError,
     HooklineError,
@@ -133,12 +134,12 @@ class Session:
     @property
     def state(self) -> AgentState:
         """The state of the conversation; of an unfinished run, its state when the session was read."""
-        return self._known().state
+        return self._read_known().state
 
     @property
     def unfinished(self) -> str | None:
         """The run that waits for an answer, was left by a process that died, or is being driven now."""
-        return self._known().unfinished or None
+        return self._read_known().unfinished or None
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
@@ -346,7 +347,7 @@ class Session:
             self._conversation = error
         return self
 
-    def _known(self) -> ConversationState:
+    def _read_known(self) -> ConversationState:
         conversation = self._conversation
         assert conversation is not None
         if isinstance(conversation, HooklineError):

@@ -3,8 +3,8 @@
 from hookline.shell_text.reader import (
     UNKNOWN,
     UNREAD,
+    PipelineStage,
     ShellVisitor,
-    Stage,
     TooDeep,
     plain_text,
     read_shell_text,
@@ -13,8 +13,8 @@ from hookline.shell_text.reader import (
 __all__ = [
     "UNKNOWN",
     "UNREAD",
+    "PipelineStage",
     "ShellVisitor",
-    "Stage",
     "TooDeep",
     "plain_text",
     "read_shell_text",

@@ -14,8 +14,8 @@ from typing import ClassVar
 from hookline.shell_text.reader import (
     UNKNOWN,
     UNREAD,
+    PipelineStage,
     ShellVisitor,
-    Stage,
     TooDeep,
     read_shell_text,
     unescape,
@@ -89,7 +89,7 @@ class CommandSearch(ShellVisitor):
     def runs_unread(self, text: str) -> None:
         """Look at a pipeline in which something that was fetched or decoded is run."""
 
-    def printed(self, argv: Sequence[str]) -> list[str]:
+    def find_printed(self, argv: Sequence[str]) -> list[str]:
         """What a command prints, as far as its words say it."""
         words = [word for word in argv[1:] if not _PRINT_OPTION.fullmatch(word)]
         if name_of(argv) not in {"echo", "printf"}:
@@ -113,11 +113,11 @@ class CommandSearch(ShellVisitor):
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         """Search one command, and everything that it would run."""
         self.search_words(words, text)
-        echoed = [text for each in inner for text in self.printed(each)]
+        echoed = [text for each in inner for text in self.find_printed(each)]
         if echoed and any(map(runs_code, commands_in(words))):
             self.script("\n".join(echoed))
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Search what is given to a command by a redirect."""
         if not (stage.redirects or stage.inputs):
             return
@@ -128,22 +128,22 @@ class CommandSearch(ShellVisitor):
         # `curl x > >(bash)`
         is_unread = is_unread or (">(" in stage.text and any(map(is_source, argvs)))
         if is_unread or stage.inputs:
-            self._piped(stage.inputs, argvs, stage.text, is_unread=is_unread)
+            self._read_piped(stage.inputs, argvs, stage.text, is_unread=is_unread)
 
-    def pipeline(self, stages: Sequence[Stage], text: str) -> None:
+    def pipeline(self, stages: Sequence[PipelineStage], text: str) -> None:
         """Search what each member of a pipeline is given by those before it."""
         is_unread, printed = False, list[str]()
         for stage in stages:
             argvs = self.argvs(stage)
-            self._piped(printed, argvs, text, is_unread=is_unread)
+            self._read_piped(printed, argvs, text, is_unread=is_unread)
             for argv in argvs if is_unread else ():
                 self.note_files(argv[1:] if name_of(argv) in {"tee", "sponge"} else ())
             words = [word for argv in argvs for word in argv]
             is_unread = is_unread or any(map(is_source, argvs))
             is_unread = is_unread or any(UNREAD in w or self.is_file_unread(w) for w in words)
-            printed += [text for argv in argvs for text in self.printed(argv)] + stage.inputs
+            printed += [text for argv in argvs for text in self.find_printed(argv)] + stage.inputs
 
-    def is_unread(self, stage: Stage) -> bool:
+    def is_unread(self, stage: PipelineStage) -> bool:
         """Whether the output was fetched or decoded by one of the commands."""
         return super().is_unread(stage) or any(map(is_source, self.argvs(stage)))
 
@@ -160,7 +160,7 @@ class CommandSearch(ShellVisitor):
             for script in scripts_in(inner):
                 self.script(script)
 
-    def argvs(self, stage: Stage) -> list[list[str]]:
+    def argvs(self, stage: PipelineStage) -> list[list[str]]:
         """Every command of a stage, and what each may run."""
         self._spend(len(stage.text))
         found: list[list[str]] = []
@@ -188,7 +188,7 @@ class CommandSearch(ShellVisitor):
         if self.budget < 0:
             raise TooMuch
 
-    def _piped(
+    def _read_piped(
         self, printed: list[str], stage: list[list[str]], text: str, *, is_unread: bool
     ) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""

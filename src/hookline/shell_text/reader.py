@@ -80,7 +80,7 @@ class TooDeep(Exception):
     """The text has more groups inside each other than are read."""
 
 
-class Stage:
+class PipelineStage:
     """One member of a pipeline: a simple command, or a group with all that is in it."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Stage:
         self.joints: set[str] = set()
         """The operators between its commands."""
 
-    def add(self, other: Stage) -> None:
+    def add(self, other: PipelineStage) -> None:
         """Make another stage a part of this one."""
         self.commands += other.commands
         self.joints |= other.joints
@@ -119,21 +119,21 @@ class ShellVisitor:
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         """Take a simple command, and the commands in the substitutions of it."""
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Take a member of a pipeline, also of one that has no other member."""
 
-    def pipeline(self, stages: Sequence[Stage], text: str) -> None:
+    def pipeline(self, stages: Sequence[PipelineStage], text: str) -> None:
         """Take a pipeline of several members."""
 
-    def function(self, name: str, body: Stage) -> None:
+    def function(self, name: str, body: PipelineStage) -> None:
         """Take the definition of a function."""
 
-    def is_unread(self, stage: Stage) -> bool:
+    def is_unread(self, stage: PipelineStage) -> bool:
         """Say whether what is printed by this was fetched or decoded."""
         return any(UNREAD in word for words in stage.commands for word in words)
 
 
-def read_shell_text(text: str, visitor: ShellVisitor) -> Stage:
+def read_shell_text(text: str, visitor: ShellVisitor) -> PipelineStage:
     """Find every command of a text. Raises `TooDeep`, and nothing else."""
     return _Reader(plain_text(text), visitor, 0).read_list("")
 
@@ -194,7 +194,7 @@ class _Lines:
             position = max(position, end)
         return "".join((*pieces, self.text[position:]))
 
-    def quoted(self, start: int, end: int) -> None:
+    def read_quoted(self, start: int, end: int) -> None:
         """Take apart what was joined in quotes. They end in the same place, so reading may continue."""
         inside = self._joined[bisect_right(self._places, start) : bisect_right(self._places, end)]
         self._apart.update(inside)
@@ -312,14 +312,14 @@ class _Reader:
 
     # --- lists and pipelines ----------------------------------------------------------------------
 
-    def read_list(self, closer: str, *, is_after_command: bool = False) -> Stage:
+    def read_list(self, closer: str, *, is_after_command: bool = False) -> PipelineStage:
         """Read commands up to the end, or to the word or bracket that closes the list."""
         self._go_down()
-        whole, start, is_closed = Stage(), self.at, not closer
+        whole, start, is_closed = PipelineStage(), self.at, not closer
         if closer == "esac":
             whole.joints.add(";;")
         while self._skip_to_command(whole, is_after_command):
-            if self._closes(closer):
+            if self._is_closed_by(closer):
                 is_closed = True
                 break
             is_after_command = True
@@ -346,7 +346,7 @@ class _Reader:
         """Note that bash would not take the text without this."""
         self.visitor.is_broken = self.visitor.is_broken or not is_there
 
-    def _closes(self, closer: str) -> bool:
+    def _is_closed_by(self, closer: str) -> bool:
         if not closer or not self.text.startswith(closer, self.at):
             return False
         end = self.at + len(closer)
@@ -355,7 +355,7 @@ class _Reader:
         self.at = end
         return True
 
-    def _skip_to_command(self, whole: Stage, is_after_command: bool) -> bool:
+    def _skip_to_command(self, whole: PipelineStage, is_after_command: bool) -> bool:
         """Go past blanks, comments and operators. False at the end of the text."""
         is_needed = False
         while self.at < len(self.text):
@@ -399,9 +399,9 @@ class _Reader:
         end = self.text.find("\n", self.at)
         return len(self.text) if end < 0 else end
 
-    def _read_pipeline(self, whole: Stage) -> None:
+    def _read_pipeline(self, whole: PipelineStage) -> None:
         start = self.at
-        stages: list[Stage] = []
+        stages: list[PipelineStage] = []
         while True:
             stage = self._read_command()
             self.visitor.stage(stage)
@@ -431,7 +431,7 @@ class _Reader:
 
     # --- one member of a pipeline -----------------------------------------------------------------
 
-    def _read_command(self) -> Stage:
+    def _read_command(self) -> PipelineStage:
         while prefix := _PREFIX.match(self.text, self.at):
             self.at = prefix.end()
             self._skip_blanks(newlines=True)  # with comments
@@ -454,7 +454,7 @@ class _Reader:
         stage.text = self.text[start : self.at]
         return stage
 
-    def _read_group(self, opener: str) -> Stage:
+    def _read_group(self, opener: str) -> PipelineStage:
         self.at += len(opener)
         header = self._read_header(opener)
         is_after_names = opener in {"for", "select"}
@@ -495,8 +495,8 @@ class _Reader:
         is_file = self.text.startswith(("<(", ">("), self.at)
         return self.text[self.at] in "\n;&|()<>" and not is_file
 
-    def _read_simple(self) -> Stage:
-        start, stage, words = self.at, Stage(), list[str]()
+    def _read_simple(self) -> PipelineStage:
+        start, stage, words = self.at, PipelineStage(), list[str]()
         outer, self.inner = self.inner, []
         is_test = self.text.startswith("[[ ", start)
         while self.at < len(self.text):
@@ -562,7 +562,7 @@ class _Reader:
             self.inner += rest.read_list("", is_after_command=True).commands
             self.at = end
 
-    def _read_redirect(self, redirect: re.Match[str], stage: Stage) -> None:
+    def _read_redirect(self, redirect: re.Match[str], stage: PipelineStage) -> None:
         operator = redirect[1]
         self.at = redirect.end()
         if operator in {"<<", "<<-"}:
@@ -635,7 +635,7 @@ class _Reader:
             word.add(text[at + 1 : end])
             self.at = end + 1
             if self.lines:
-                self.lines.quoted(at, end)
+                self.lines.read_quoted(at, end)
         elif character == '"' or text.startswith('$"', at):
             self.at += 1 if character == '"' else 2
             word.add("")
@@ -648,7 +648,7 @@ class _Reader:
             self.at = ansi.end()
             self._expect(text[self.at - 1] == "'" and self.at > at + 2)
             if self.lines:
-                self.lines.quoted(at + 1, self.at - 1)
+                self.lines.read_quoted(at + 1, self.at - 1)
         elif character in "$`<>":
             word.split(self._expand(word))
         else:

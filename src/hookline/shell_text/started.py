@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hookline.shell_text.command_search import CommandSearch, TooMuch
-from hookline.shell_text.reader import Stage, TooDeep
+from hookline.shell_text.reader import PipelineStage, TooDeep
 from hookline.shell_text.runners import HAVE_VALUES, SHELLS, reads_code, runs_code
 
 _MAX_WORK = 1 << 20
@@ -73,7 +73,7 @@ class StartSearch(CommandSearch):
         self.texts.append(value)
         super().assign(name, value)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Note what is read, and a script that an interpreter reads."""
         reads = [target for operator, target in stage.redirects if operator not in _OUTPUT]
         self.texts += [*reads, *stage.inputs]

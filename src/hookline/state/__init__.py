@@ -1,12 +1,6 @@
 """The values of a run: messages, calls, steps, state. All are frozen; `with_...` methods make changed copies."""
 
-from hookline.state.agent_state import (
-    NO_COUNTERS,
-    STATE_VERSION,
-    AgentState,
-    Counters,
-    Ending,
-)
+from hookline.state.agent_state import NO_COUNTERS, STATE_VERSION, AgentState, Counters, Ending
 from hookline.state.approvals import (
     Answer,
     CallStage,
@@ -14,9 +8,6 @@ from hookline.state.approvals import (
     PendingApproval,
     PendingCall,
     PendingStep,
-    remembered_answer,
-    rule_key,
-    to_remember,
 )
 from hookline.state.attachments import Attachment
 from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
@@ -36,7 +27,6 @@ from hookline.state.frozen import (
     freeze,
     freeze_dict,
     thaw,
-    valid_text,
 )
 from hookline.state.inference import NO_USAGE, InferenceRequest, InferenceResponse, ToolSpec, Usage
 from hookline.state.log import EMPTY_LOG, Log
@@ -97,11 +87,7 @@ __all__ = [
     "checked_text",
     "freeze",
     "freeze_dict",
-    "remembered_answer",
     "render",
-    "rule_key",
     "thaw",
-    "to_remember",
     "tool_message",
-    "valid_text",
 ]

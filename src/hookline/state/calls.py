@@ -144,7 +144,7 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.attachments is not _NO_FILES:
             msgspec.structs.force_setattr(
-                self, "attachments", _checked(self.attachments, self.name)
+                self, "attachments", _check_attachments(self.attachments, self.name)
             )
         if type(self.metadata) is not FrozenDict:
             metadata = freeze_dict(self.metadata, "metadata of a tool result")
@@ -191,7 +191,7 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return _CallableText(result_text(self))
 
 
-def _checked(attachments: object, name: str) -> tuple[Attachment, ...]:
+def _check_attachments(attachments: object, name: str) -> tuple[Attachment, ...]:
     """The attachments of a result, if they are some and are not too large to be kept and sent."""
     what = f"the result of tool '{name}'" if name else "a tool result"
     given = tuple(attachments) if isinstance(attachments, list | tuple) else (attachments,)

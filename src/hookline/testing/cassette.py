@@ -182,11 +182,11 @@ class Cassette:
                 if position not in self._played and is_same(exchange.request, asked):
                     self._played.add(position)
                     return exchange.answer
-            error = self._unknown(asked)
+            error = self._unknown_request(asked)
             self._problem = self._problem or error
         raise error
 
-    def _unknown(self, asked: RecordedRequest) -> CassetteError:
+    def _unknown_request(self, asked: RecordedRequest) -> CassetteError:
         why = explain_mismatch([each.request for each in self._recorded], self._played, asked)
         return CassetteError(
             f"the cassette '{self._path}' has no answer to {asked.method} {asked.path}: {why}",

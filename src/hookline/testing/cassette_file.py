@@ -166,7 +166,7 @@ def store_body(kind: str, content: bytes, scrubber: Scrubber) -> RecordedAnswer:
     """A body without secrets, as the part of an answer that it is. `kind` is its content type."""
     if "event-stream" in kind:
         events = [_event(part) for part in _parts(content)]
-        return RecordedAnswer(events=tuple(_scrubbed(events, scrubber)))
+        return RecordedAnswer(events=tuple(_scrub_events(events, scrubber)))
     value = parse_json(content)
     if value is not msgspec.UNSET:
         return RecordedAnswer(json=scrubber.value(value))
@@ -254,14 +254,14 @@ def _event_bytes(event: RecordedEvent | str) -> bytes:
     return f"{name}data: {json.dumps(event.data)}\n\n".encode()
 
 
-def _scrubbed(
+def _scrub_events(
     events: Sequence[RecordedEvent | str], scrubber: Scrubber
 ) -> Iterator[RecordedEvent | str]:
     """The events without secrets, also without those that a model says in several pieces."""
     fields = _Fields()
     for event in events:
         fields.read(event.data if isinstance(event, RecordedEvent) else event)
-    pieces = fields.scrubbed(scrubber)
+    pieces = fields.scrub(scrubber)
     for event in events:
         if isinstance(event, str):
             yield next(pieces)
@@ -302,7 +302,7 @@ class _Fields:
             self._part[path] = part
         return self._part.get(path, _UNNUMBERED)
 
-    def scrubbed(self, scrubber: Scrubber) -> Iterator[str]:
+    def scrub(self, scrubber: Scrubber) -> Iterator[str]:
         """The texts without secrets, in the order in which they were read."""
         clean = [""] * len(self._texts)
         for places in self._places.values():
@@ -336,15 +336,15 @@ class ExchangeRecorder:
         self._chunks: list[bytes] = []
         self._is_over = False
 
-    def answered(self, status: int, headers: dict[str, str]) -> None:
+    def add_head(self, status: int, headers: dict[str, str]) -> None:
         """The head of the answer came."""
         self._answer = RecordedAnswer(status, headers)
 
-    def received(self, chunk: bytes) -> None:
+    def add_chunk(self, chunk: bytes) -> None:
         """The next chunk of its body came."""
         self._chunks.append(chunk)
 
-    def ended(self, lost: LostConnection | None = None, *, left: bool = False) -> None:
+    def end(self, lost: LostConnection | None = None, *, left: bool = False) -> None:
         """It is over. Only the first reason counts."""
         if not self._is_over:
             self._is_over = True

@@ -43,13 +43,13 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
         try:
             answer = await self._network.send(request, stream=True)
         except httpx2.RequestError as error:
-            take.ended(_to_lost_connection(error))
+            take.end(_to_lost_connection(error))
             raise
         except BaseException:
-            take.ended(left=True)
+            take.end(left=True)
             raise
         headers = _select_headers(answer.headers)
-        take.answered(answer.status_code, headers)
+        take.add_head(answer.status_code, headers)
         return httpx2.Response(answer.status_code, headers=headers, stream=_Heard(answer, take))
 
     async def aclose(self) -> None:
@@ -68,15 +68,15 @@ class _Heard(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._answer.aiter_bytes():
-                self._take.received(chunk)
+                self._take.add_chunk(chunk)
                 yield chunk
         except httpx2.RequestError as error:
-            self._take.ended(_to_lost_connection(error))
+            self._take.end(_to_lost_connection(error))
             raise
-        self._take.ended()
+        self._take.end()
 
     async def aclose(self) -> None:
-        self._take.ended(left=True)
+        self._take.end(left=True)
         await self._answer.aclose()
 
 

@@ -280,7 +280,7 @@ async def structured_output(setup: CaseSetup) -> None:
 
 async def others_thoughts(setup: CaseSetup) -> None:
     """What another provider's model thought is not sent to this one."""
-    thought = Reasoning("private musings", "seal-of-another", "elsewhere")
+    thought = Reasoning(text="private musings", signature="seal-of-another", provider="elsewhere")
     said = AssistantMessage("Hello!", (), (thought,))
     state = AgentState().with_user_message("Hello.")
     state = state.with_messages(state.messages.append(said))

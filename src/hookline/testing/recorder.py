@@ -189,9 +189,9 @@ class Recorder:
         elif isinstance(record, ApprovalAsked) and record.approval is not None:
             self._asked[record.approval.id] = record.approval.tool_call
         elif isinstance(record, ApprovalAnswered):
-            self._answered(record)
+            self._add_answer(record)
 
-    def _answered(self, record: ApprovalAnswered) -> None:
+    def _add_answer(self, record: ApprovalAnswered) -> None:
         decision = record.decision
         if decision is not None and decision.answer is Answer.DENY:
             tool = self._asked[record.approval_id].name

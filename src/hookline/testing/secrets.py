@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from hookline.errors import UsageError
 from hookline.redaction import is_secret_name, spellings, token_spans
+from hookline.secret_tables import SECRET_OF_REQUEST
 
 SCRUBBED = "[scrubbed]"
 """What stands where a secret stood."""
@@ -26,7 +27,6 @@ _SHORTEST = 6
 _WORD = re.compile(r"[a-z_]+")
 _CUT_OFF = 3
 """A word that is all of a secret but so many letters is no word."""
-_SECRET_NAME = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])\S{16,}")
 _OPEN_HEADERS = frozenset({"anthropic-beta", "host", "idempotency-key", "user-agent"})
 """Headers that look secret and are not."""
@@ -42,7 +42,7 @@ class Scrubber:
         self._functions: list[Callable[[str], str]] = []
         for rule in given:
             if isinstance(rule, str | re.Pattern):
-                self._patterns.append(_compiled(rule))
+                self._patterns.append(_compile(rule))
             elif callable(rule):
                 self._functions.append(rule)
             else:
@@ -159,12 +159,12 @@ def is_credential(name: str, value: object) -> bool:
 def secrets_of(url: str, headers: Mapping[str, str]) -> Iterator[str]:
     """What is secret in a request's address and headers."""
     for name, value in parse_qsl(urlsplit(url).query):
-        if _SECRET_NAME.search(name):
+        if SECRET_OF_REQUEST.search(name):
             yield value
     for name, value in headers.items():
         if name.lower() in _OPEN_HEADERS:
             continue
-        if _SECRET_NAME.search(name):
+        if SECRET_OF_REQUEST.search(name):
             yield from _parts(value)
         elif _RANDOM.fullmatch(value):
             yield value
@@ -180,7 +180,7 @@ def secrets_of_environment() -> Iterator[str]:
 def open_query(query: str) -> str:
     """The query of an address without its secret parameters."""
     pairs = [part for part in query.split("&") if part]
-    return "&".join(part for part in pairs if not _SECRET_NAME.search(part.partition("=")[0]))
+    return "&".join(part for part in pairs if not SECRET_OF_REQUEST.search(part.partition("=")[0]))
 
 
 def open_address(address: str) -> str:
@@ -204,7 +204,7 @@ def _parts(value: str) -> Iterator[str]:
         yield pair.partition("=")[2].strip()
 
 
-def _compiled(rule: str | re.Pattern[str]) -> re.Pattern[str]:
+def _compile(rule: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(rule)
     except re.error as error:

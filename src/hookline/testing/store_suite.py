@@ -98,7 +98,10 @@ async def a_batch_is_written_whole_or_not_at_all(setup: StoreSetup) -> None:
     records = story("r")
     claim = await setup.store.claim("r")
     await write(claim, records[:2])
-    wrong: Sequence[Record] = (TextDelta("r", 3, 0.0, "x"), PromptSubmitted("other", 3, 0.0, "x"))
+    wrong: Sequence[Record] = (
+        TextDelta("r", 3, 0.0, text="x"),
+        PromptSubmitted("other", 3, 0.0, text="x"),
+    )
     for each in wrong:
         what = f"a batch with a {type(each).__name__} of run '{each.run_id}'"
         await setup.expect_error(what, HooklineError, write(claim, [records[2], each]))
@@ -130,7 +133,7 @@ async def large_records_are_kept(setup: StoreSetup) -> None:
     """A record of five million characters, and a batch of five thousand records."""
     long = story("long", prompt="ä" * 5_000_000)
     first = story("many", status=None)
-    many = [PromptSubmitted("many", 3 + number, 2000.0, "x" * 100) for number in range(5_000)]
+    many = [PromptSubmitted("many", 3 + number, 2000.0, text="x" * 100) for number in range(5_000)]
     await setup.keep(long, [*first, *many])
     setup.expect("whether the long one is the same", True, await setup.store.read("long") == long)
     found = await setup.store.read("many")
@@ -255,7 +258,7 @@ async def a_lost_claim_writes_nothing(setup: StoreSetup) -> None:
     await setup.lose_claim("r")
     other = await setup.store.claim("r")
     await write(other, records[2:3])
-    late = [PromptSubmitted("r", 2, 2000.0, "late")]
+    late = [PromptSubmitted("r", 2, 2000.0, text="late")]
     for what in ("a write with a lost claim", "the next one"):
         await setup.expect_error(what, JournalError, write(claim, late))
     await write(other, records[3:])

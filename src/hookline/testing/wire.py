@@ -184,10 +184,18 @@ class ScriptedProvider:
         turn = self.turns[number]
         whole = False
         try:
-            async for piece in _played(turn, streamed=streamed):
+            async for piece in _play(turn, streamed=streamed):
                 yield piece
             whole = True
-            yield EndPiece(Usage(turn.input_tokens, turn.output_tokens, 1, 0.0), request.model)
+            yield EndPiece(
+                Usage(
+                    input_tokens=turn.input_tokens,
+                    output_tokens=turn.output_tokens,
+                    requests=1,
+                    cost=0.0,
+                ),
+                request.model,
+            )
         except ModelError:
             whole = True  # it ended, if badly: nobody hung up
             raise
@@ -199,7 +207,7 @@ class ScriptedProvider:
         self.is_closed = True
 
 
-async def _played(turn: WireTurn, *, streamed: bool) -> AsyncIterator[Piece]:
+async def _play(turn: WireTurn, *, streamed: bool) -> AsyncIterator[Piece]:
     if turn.failure is Failure.SILENCE:
         await asyncio.Event().wait()
     error = _error(turn)

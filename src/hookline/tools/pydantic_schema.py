@@ -49,7 +49,7 @@ def _adapt(signature: Signature) -> tuple[TypeAdapter[Any], dict[str, Any]]:
         unfit = [
             f"'{name}' of type {_type_name(fields[name])}"
             for name in fields
-            if not _fits(fields[name])
+            if not _has_schema(fields[name])
         ]
         reason = str(error).split(". ")[0].splitlines()[0]
         raise ToolDefinitionError(
@@ -72,7 +72,7 @@ def _adapter(fields: dict[str, Any]) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     return adapter, adapter.json_schema(schema_generator=_Generator)
 
 
-def _fits(annotation: Any) -> bool:
+def _has_schema(annotation: Any) -> bool:
     try:
         _adapter({"it": annotation})
     except Exception:

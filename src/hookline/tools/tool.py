@@ -288,7 +288,7 @@ class Toolbox:
         self.specs: tuple[ToolSpec, ...] = tuple([made.spec for made in by_name.values()])
         """The tools as a model sees them."""
 
-    def unknown(self, name: str) -> UnknownToolError:
+    def unknown_error(self, name: str) -> UnknownToolError:
         """The error for a call to a tool that is not here; it names what was probably meant."""
         if not self._by_name:
             return UnknownToolError(

@@ -9,7 +9,8 @@ import pytest
 
 from hookline import AgentBuilder, HookPoint
 from hookline.cli.assembly.hooks import ConfiguredHooks
-from hookline.config import Layer, check_layer, load
+from hookline.config import Layer, load
+from hookline.config.layers import check_layer
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import ConfigError
 

@@ -17,7 +17,8 @@ from run_results import result_texts
 from hookline import AgentBuilder, HookPoint, RunResult
 from hookline.cli.assembly.hooks import ConfiguredHooks
 from hookline.cli.exits import Exit
-from hookline.config import Layer, check_layer, load
+from hookline.config import Layer, load
+from hookline.config.layers import check_layer
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import BuildError, ConfigError
 

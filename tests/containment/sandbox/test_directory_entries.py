@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment.sandbox.directory_entries import identity_of, listing, settled
+from hookline.containment.sandbox.directory_entries import identity_of, listing, settle
 
 SECOND = 1_000_000_000
 
@@ -58,7 +58,7 @@ def test_a_young_directory_is_not_known_by_its_time(tmp_path: Path) -> None:
     """How long that takes depends on how exact the times of the file system are."""
     device, number, _ = identity_of(os.stat(tmp_path))
     exact, whole = (device, number, 5 * SECOND + 1), (device, number, 5 * SECOND)
-    assert settled(exact, 5 * SECOND + 2) != exact
-    assert settled(exact, 6 * SECOND) == exact
-    assert settled(whole, 6 * SECOND) != whole
-    assert settled(whole, 8 * SECOND) == whole
+    assert settle(exact, 5 * SECOND + 2) != exact
+    assert settle(exact, 6 * SECOND) == exact
+    assert settle(whole, 6 * SECOND) != whole
+    assert settle(whole, 8 * SECOND) == whole

@@ -69,8 +69,10 @@ def test_a_mount_that_somebody_makes_meanwhile_is_no_reason_to_refuse(
 ) -> None:
     """The sandbox is made again, and the command runs once."""
     answers = iter(["/mnt/new", "/mnt/other"])
-    look = bubblewrap.misplaced
-    monkeypatch.setattr(bubblewrap, "misplaced", lambda *given: next(answers, None) or look(*given))
+    look = bubblewrap.find_misplaced
+    monkeypatch.setattr(
+        bubblewrap, "find_misplaced", lambda *given: next(answers, None) or look(*given)
+    )
     ran = asyncio.run(Sandbox(work, "required").run("echo ran | tee -a said"))
     assert (ran.text, (work / "said").read_text()) == ("ran\n", "ran\n")
 
@@ -90,7 +92,7 @@ def test_names_with_odd_ends_of_lines() -> None:
     """The kernel escapes a line feed in a name, and nothing else that ends a line elsewhere."""
     name = "a\rb\x0bc\x0cd\x85e\u2028f"
     line = f"30 1 8:1 /{name} /mnt/{name}\\040x rw - ext4 /dev/sda rw\n"
-    (mount,) = mount_table._parsed(line)
+    (mount,) = mount_table._parse(line)
     assert (mount.root, mount.place) == (f"/{name}", f"/mnt/{name} x")
 
 

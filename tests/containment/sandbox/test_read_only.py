@@ -276,7 +276,7 @@ def test_where_there_is_no_sandbox_a_named_place_is_an_error(
     def missing() -> object:
         raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
 
-    monkeypatch.setattr("hookline.containment.sandbox.sandbox.passed", missing)
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.run_selftest", missing)
     sandbox = Sandbox(tmp_path, place="read-only")
     assert not sandbox.can_contain()
     assert sandbox.run_sync("true").place == "host"

@@ -29,10 +29,10 @@ from .conftest import Place, needs_bubblewrap
 def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine on which it is not installed."""
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name, path=None: None)
-    for known in (bubblewrap.installed, selftest._outcome):
+    for known in (bubblewrap.find_installed, selftest._outcome):
         known.cache_clear()
     yield
-    for known in (bubblewrap.installed, selftest._outcome):
+    for known in (bubblewrap.find_installed, selftest._outcome):
         known.cache_clear()
 
 
@@ -293,9 +293,9 @@ def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
     planted.write_text("#!/bin/sh\ntouch planted-ran\n")
     planted.chmod(0o755)
     monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
-    bubblewrap.installed.cache_clear()
-    assert bubblewrap.installed().path != str(planted)
-    bubblewrap.installed.cache_clear()
+    bubblewrap.find_installed.cache_clear()
+    assert bubblewrap.find_installed().path != str(planted)
+    bubblewrap.find_installed.cache_clear()
     monkeypatch.setattr(bubblewrap, "_SYSTEM", str(tmp_path / "nothing"))  # the system has none
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SandboxError, match="in a directory that commands can write in"):

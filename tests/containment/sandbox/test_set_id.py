@@ -199,9 +199,9 @@ async def test_without_reports_every_command_is_followed_by_a_look(
     class Silent(bubblewrap.InstalledBubblewrap):
         """A bubblewrap that has to be started with its own privileges."""
 
-    program = bubblewrap.installed()
+    program = bubblewrap.find_installed()
     silent = Silent(program.path, program.version, program.options, needs_privileges=True)
-    monkeypatch.setattr(bubblewrap, "installed", lambda: silent)
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: silent)
     await sandbox.run("touch f; chmod 2755 f")
     assert _marked(sandbox.root) == []
 

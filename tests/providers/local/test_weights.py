@@ -89,9 +89,8 @@ def test_the_cache_is_where_the_user_wants_it(
     unconfigured.delenv("HOOKLINE_CACHE_DIR")
     assert models_folder() == tmp_path / "xdg" / "hookline" / "models"
     unconfigured.setenv("XDG_CACHE_HOME", "not/absolute")
-    own = {"win32": "AppData/Local/hookline/cache", "darwin": "Library/Caches/hookline"}
-    unconfigured.delenv("LOCALAPPDATA", raising=False)
-    assert models_folder() == Path.home() / own.get(sys.platform, ".cache/hookline") / "models"
+    own = "Library/Caches/hookline" if sys.platform == "darwin" else ".cache/hookline"
+    assert models_folder() == Path.home() / own / "models"
 
 
 def test_the_pins_are_whole() -> None:

@@ -33,14 +33,8 @@ from hookline.agent.builder.checks import (
 from hookline.agent.builder.hooks import TakesHooks
 from hookline.agent.capability import call_capability, complete
 from hookline.agent.redaction import both
-from hookline.definition import (
-    Approver,
-    CancelSource,
-    Clock,
-    Definition,
-    OnInDoubt,
-    Plans,
-)
+from hookline.definition import Approver, Clock, Definition
+from hookline.definition.definition import CancelSource, OnInDoubt, Plans
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError, NoModelError
 from hookline.flow import ErrorClass, ErrorPolicy, RunLimits
@@ -233,7 +227,7 @@ class AgentBuilder(TakesHooks):
     def with_redaction(
         self, redact: Redact, *, content: RedactContent | None = None
     ) -> AgentBuilder:
-        """Pass every record of a run and its children through a function before it is written, or told to anyone.
+        """Pass every record of a run and its children through a function before it is written, or shown to anyone.
 
         It is given JSON values and gives them without secrets; `Redaction(...)` is the ready-made one.
         Arguments of calls and progress messages go through `content`, if it is given: it also gets the text that came
@@ -363,7 +357,7 @@ class AgentBuilder(TakesHooks):
         installed = zip(self._capabilities, self._installed, strict=True)
         agent = Agent(complete(definition, installed))
         for callback in self._on_build:
-            agent = _replaced(agent, callback)
+            agent = _call_on_build(agent, callback)
         return agent
 
     def _brought(self) -> dict[str, str]:
@@ -374,7 +368,7 @@ class AgentBuilder(TakesHooks):
         return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
-def _replaced(agent: Agent, callback: Callable[[Agent], Agent | None]) -> Agent:
+def _call_on_build(agent: Agent, callback: Callable[[Agent], Agent | None]) -> Agent:
     """The agent that a function gives in the place of one, or that one."""
     given = callback(agent)
     if given is None or isinstance(given, Agent):

@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any
 
 from hookline._aio import is_async_callable, is_generator_callable
-from hookline.definition import default_guards
+from hookline.definition.guards import default_guards
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, NotJSONError, RegistrationError
 from hookline.flow import RunLimits

@@ -44,8 +44,8 @@ from hookline.state import (
     ResultStatus,
     ToolCall,
     ToolResult,
-    to_remember,
 )
+from hookline.state.approvals import to_remember
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its class costs more than a name, and these are looked up for every call.
@@ -208,7 +208,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
     find = toolbox.get  # held in a slot: calling it there would look for a method first
     tool = find(call.name)
     if tool is None:
-        return toolbox.unknown(call.name)
+        return toolbox.unknown_error(call.name)
     if call.redacted:
         call = original(call)
         if call.redacted and not run.source.is_replay:
@@ -270,7 +270,7 @@ async def _refuse_invalid(
 ) -> Admission:
     """What is wrong with a call becomes a result the model can act on."""
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
-    if _follows_a_valid_call(run, current):
+    if _is_after_valid_call(run, current):
         on_success(run, ErrorClass.VALIDATION)
     decision = await on_error(run, error, ErrorClass.VALIDATION, call=call, can_rescue=True)
     if decision.action is ErrorAction.STOP:
@@ -283,7 +283,7 @@ async def _refuse_invalid(
     return Admission(_SETTLED, result)
 
 
-def _follows_a_valid_call(run: Run, current: CallInProgress) -> bool:
+def _is_after_valid_call(run: Run, current: CallInProgress) -> bool:
     """Whether the call before this one in its step was valid. What earlier steps end with is counted as they end."""
     place = next(place for place, other in enumerate(run.step.calls) if other is current)
     return place > 0 and not run.step.calls[place - 1].is_invalid
@@ -473,17 +473,19 @@ async def decide_doubt(run: Run, current: CallInProgress) -> Admission | None:
     """Decide about a call in doubt: it is settled, or waits for a person; None when it is to run."""
     how = run.setup.definition.on_in_doubt
     if current.tool is None:
-        return leave_in_doubt(current, f"{_unknown(run)}, and no tool of today takes this call")
+        return leave_in_doubt(
+            current, f"{_describe_doubt(run)}, and no tool of today takes this call"
+        )
     if how == "ask":
         if has_lost_arguments(run, current):
-            return leave_in_doubt(current, f"{_unknown(run)}; {GONE}")
+            return leave_in_doubt(current, f"{_describe_doubt(run)}; {GONE}")
         return await _ask_again(run, current)
     if how == "tell":
-        return leave_in_doubt(current, _unknown(run))
+        return leave_in_doubt(current, _describe_doubt(run))
     return await _check_effect(run, current, how)
 
 
-def _unknown(run: Run) -> str:
+def _describe_doubt(run: Run) -> str:
     return _LOST if run.durable.is_after_loss else _UNKNOWN
 
 
@@ -494,7 +496,7 @@ async def _ask_again(run: Run, current: CallInProgress) -> Admission | None:
         return Admission(CallStage.ASKED, current.result)
     if decision.answer is Answer.ALLOW:
         return None
-    return leave_in_doubt(current, decision.reason or _unknown(run))
+    return leave_in_doubt(current, decision.reason or _describe_doubt(run))
 
 
 async def _check_effect(
@@ -513,5 +515,7 @@ async def _check_effect(
             result = ToolResult(value, call_id=call.id, name=call.name)
             return Admission(_SETTLED, result, has_run=True)
     except Exception as error:
-        return leave_in_doubt(current, f"{_unknown(run)} (and the check failed: {in_words(error)})")
-    return leave_in_doubt(current, _unknown(run))
+        return leave_in_doubt(
+            current, f"{_describe_doubt(run)} (and the check failed: {in_words(error)})"
+        )
+    return leave_in_doubt(current, _describe_doubt(run))

@@ -50,8 +50,9 @@ from hookline.errors import (
     in_words,
 )
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Entry, Kind, Plan, Result, Verdict, run_around
+from hookline.hooks import Entry, Kind, Plan, Result, Verdict
 from hookline.hooks.next import RepeatError
+from hookline.hooks.run import run_around
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -94,7 +95,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
             await _resume_call(run, current)
         elif is_recorded and readmit(run, current):
             _take(run, current, MAY_RUN)
-        elif _ends(run):
+        elif _is_ending(run):
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
             _take(run, current, await admit(run, current, current.made))
@@ -103,7 +104,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
     ready = _ready(run)
     if _BLOCKED in run.setup.definition.error_policy.actions:
         await _count_blocked(run)
-    if _ends(run):
+    if _is_ending(run):
         settle_all_unrun(run)
         step.wait(is_waiting=False)
         ready = []
@@ -140,7 +141,7 @@ async def _resume_call(run: Run, current: CallInProgress) -> None:
     waits = current.stage in (_ASKED, _ADMITTED)
     if waits and readmit(run, current):
         _take(run, current, MAY_RUN)
-    elif _ends(run):
+    elif _is_ending(run):
         return
     elif waits:
         _take(run, current, await admit_again(run, current))
@@ -210,7 +211,7 @@ async def _count_blocked(run: Run) -> None:
             run.step.fail(run.step.failing or error)
 
 
-def _ends(run: Run) -> bool:
+def _is_ending(run: Run) -> bool:
     return run.stopping or run.step.failing is not None or run.token.is_cancelled
 
 
@@ -234,7 +235,7 @@ async def _deal_with_failures(run: Run, ran: list[CallInProgress]) -> list[CallI
         if wait is not None:
             again.append(current)
             delay = max(delay, wait)
-    if not again or _ends(run):
+    if not again or _is_ending(run):
         return []
     if delay:
         await run.sleep(delay)
@@ -381,10 +382,12 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
             kept.append(info)
     instead = result.error
     if instead is None and result.status is ResultStatus.WITHHELD:
-        instead = ErrorInfo("withheld", result.reason, ErrorClass.TOOL)
+        instead = ErrorInfo(type="withheld", message=result.reason, error_class=ErrorClass.TOOL)
     if current.failure is not None and current.failure is run.step.failing:
         # The run fails all the same, and says of what as far as the hooks let it.
-        instead = instead or ErrorInfo("replaced", _REPLACED, ErrorClass.TOOL)
+        instead = instead or ErrorInfo(
+            type="replaced", message=_REPLACED, error_class=ErrorClass.TOOL
+        )
         run.step.fail(recorded_exception(instead))
     run.step.replace_errors(tuple(kept) if instead is None else (*kept, instead))
 

@@ -112,18 +112,18 @@ class CallContext(ToolContext):
         redact = self._run.setup.redact_content
         assert redact is not None
         if isinstance(message, str):
-            return self._continued("", message, message)
+            return self._redact_rest("", message, message)
         shown = redact(message)
         if isinstance(message, Mapping):
             shown = {
-                name: self._continued(name, message.get(name, ""), each)
+                name: self._redact_rest(name, message.get(name, ""), each)
                 if isinstance(each, str)
                 else each
                 for name, each in shown.items()
             }
         return freeze(shown)
 
-    def _continued(self, field: str, message: JSONValue, shown: str) -> str:
+    def _redact_rest(self, field: str, message: JSONValue, shown: str) -> str:
         """A text without the rest of a secret that began in the messages before it."""
         redact = self._run.setup.redact_content
         assert redact is not None

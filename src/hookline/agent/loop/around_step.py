@@ -12,9 +12,10 @@ from hookline.agent.loop.stop import failure_ending, outcome_ending
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Entry, Result, run_around
+from hookline.hooks import Entry, Result
 from hookline.hooks.next import RepeatError
 from hookline.hooks.outcome import check_change
+from hookline.hooks.run import run_around
 from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import AgentState, ContinuationOutcome, Ending, RunStatus, StopReason
 

@@ -127,7 +127,7 @@ async def _wait_for_caller(run: Run, on_step: Callable[[AgentState], Awaitable[N
     try:
         await on_step(run.state)
     finally:
-        run.ledger.started += run.clock() - since
+        run.ledger.leave_out(run.clock() - since)
         run.is_showing_last_step = False
 
 
@@ -173,9 +173,9 @@ async def resume_after_crash(run: Run) -> Ending | None:
     durable, version = run.durable, run.setup.definition.version
     durable.append(
         RunTakenUp(
-            run.run_id,
-            len(durable.records),
-            run.at,
+            run_id=run.run_id,
+            seq=len(durable.records),
+            at=run.at,
             agent_version=version,
             after_loss=durable.is_after_loss,
         )
@@ -438,7 +438,9 @@ async def _decide(run: Run, error: BaseException) -> BaseException | None:
 def _continue_after(run: Run, error: BaseException) -> None:
     """The error policy lets the run continue after an error that cost a turn: the model gets another."""
     why = f"the last step failed: {in_words(error)}"
-    said = ContinuationEvaluation("error-policy", ContinuationDecision.REQUEST_CONTINUATION, why)
+    said = ContinuationEvaluation(
+        source="error-policy", decision=ContinuationDecision.REQUEST_CONTINUATION, reason=why
+    )
     run.evaluate(said, HookPoint.ERROR.value)
 
 

@@ -76,7 +76,9 @@ async def _ask_to_stop(
     if result is not None and result.is_blocked:
         run.evaluate(
             ContinuationEvaluation(
-                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
+                source=result.decided_by,
+                decision=ContinuationDecision.REQUEST_CONTINUATION,
+                reason=result.reason,
             ),
             HookPoint.STOP.value,
         )

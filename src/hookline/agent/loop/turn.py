@@ -15,7 +15,8 @@ from hookline.agent.error_handling import (
 )
 from hookline.agent.run import Run
 from hookline.flow import ErrorAction, ErrorClass, classify
-from hookline.hooks import Entry, Kind, Point, Result, run_around
+from hookline.hooks import Entry, Kind, Point, Result
+from hookline.hooks.run import run_around
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.lifecycle.recorded_changes import describe_request
@@ -246,7 +247,9 @@ def _context(
 def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
     """An inference that was blocked, or discarded: the model reads why in the next step."""
     run.evaluate(
-        ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
+        ContinuationEvaluation(
+            source=decided_by, decision=ContinuationDecision.REQUEST_CONTINUATION, reason=why
+        ),
         str(point),
     )
     run.set_state(run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by))))

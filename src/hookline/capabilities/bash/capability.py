@@ -22,11 +22,12 @@ from hookline.containment.interpreter import module_places_in
 from hookline.containment.links import real_path
 from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.containment.shell.words import join_words
-from hookline.definition import Definition, Note
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, ExecutionHookContext, ToolHookContext
-from hookline.permissions import names_relative_program
+from hookline.permissions.subject import names_relative_program
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
@@ -540,7 +541,7 @@ class ShellGuard:
             reasons.append(f"it is to write in {bash.sandbox.root}")
         if place == "workspace" and bash.reaches_journal:
             reasons.append("it could change the journal, which is in the work directory")
-        if place == "workspace" and self._needs_network(bash, call, state, verdict):
+        if place == "workspace" and self._is_network_asked(bash, call, state, verdict):
             reasons.append("it is to have the network")
         hidden = [path for path in verdict.env_files if not bash.is_shown(path)]
         if hidden and place != "host":
@@ -550,7 +551,7 @@ class ShellGuard:
             reasons.append(verdict.reason)
         return reasons
 
-    def _needs_network(
+    def _is_network_asked(
         self, bash: Bash, call: ToolCall, state: AgentState, verdict: ShellVerdict
     ) -> bool:
         """Whether a person is asked about the network: not if a rule of the user's allows the command."""

@@ -14,7 +14,7 @@ from hookline import containment  # what reads commands is loaded for the first 
 from hookline.containment import Sandbox, SandboxGrant
 from hookline.containment.links import link_out_of, real_path
 from hookline.containment.processes import run_briefly
-from hookline.containment.sandbox import emptied, inside_any
+from hookline.containment.sandbox import emptied_directories, inside_any
 from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY
 from hookline.shell_text.started import is_interpreter, is_task_runner
 
@@ -75,11 +75,11 @@ class NetworkGrant:
 def needs_network(command: str) -> bool:
     """Whether some part of a command is a program that uses the network, as far as its words show."""
     return any(
-        _goes_out(each.argv) for each in containment.read_command(command).commands if each.argv
+        _is_remote(each.argv) for each in containment.read_command(command).commands if each.argv
     )
 
 
-def _goes_out(argv: tuple[str, ...]) -> bool:
+def _is_remote(argv: tuple[str, ...]) -> bool:
     program, *rest = argv
     name = os.path.basename(program)
     if name in {"python", "python3"} and rest[:2] == ["-m", "pip"]:
@@ -216,7 +216,7 @@ class GitLocation:
     def holds(self, path: str) -> bool:
         """Whether a command can have made what is at a path. What it sees as /tmp is its own."""
         real = Path(real_path(self.root / os.path.expanduser(path)))
-        return inside_any(real, (*self.writable, *emptied()))
+        return inside_any(real, (*self.writable, *emptied_directories()))
 
     def variables(self) -> dict[str, str]:
         """Variables that make git read the configuration that was checked here, and run no hooks."""
@@ -265,7 +265,7 @@ def objection(location: GitLocation, words: Sequence[str]) -> str | None:
     )
     if settings is None:
         return "its configuration cannot be read"
-    if _stays_here(settings, words):
+    if _is_local(settings, words):
         return ""
     reasons = (_find_objection(location, setting, words[0]) for setting in settings)
     found = next(filter(None, reasons), None)
@@ -333,7 +333,7 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
     if not words:
         return True
     program, *rest = words
-    if _SHELL & set(value) or _runs_others(os.path.basename(program)):
+    if _SHELL & set(value) or _can_run_others(os.path.basename(program)):
         return False
     if "/" in program and location.holds(program):
         return False
@@ -344,7 +344,7 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
     )
 
 
-def _runs_others(name: str) -> bool:
+def _can_run_others(name: str) -> bool:
     """Whether a program runs others, or what it finds in the directory it is started in."""
     is_known = name in RUNNERS or name in RUNNERS_OF_ANY or name in _RUN_FROM_DIRECTORY
     return is_known or is_interpreter(name) or is_task_runner(name)
@@ -372,7 +372,7 @@ def _hook_in_the_way(
     )
 
 
-def _stays_here(settings: Sequence[GitSetting], words: Sequence[str]) -> bool:
+def _is_local(settings: Sequence[GitSetting], words: Sequence[str]) -> bool:
     """Whether the remote is a directory, for which nobody needs keys."""
     urls: dict[str, list[str]] = {}
     for each in settings:

@@ -24,7 +24,7 @@ from hookline.capabilities.bash.output import (
 )
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
-from hookline.containment.sandbox import Place, emptied, inside_any
+from hookline.containment.sandbox import Place, emptied_directories, inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
@@ -201,11 +201,11 @@ class CommandRunner:
         """Whether a command in this place would find the directory that an earlier one was left in."""
         sandbox, path = self.sandbox, self.sandbox.root / kept
         place = sandbox.place_of(asked)
-        is_ours = inside_any(path, emptied()) and not inside_any(path, sandbox.writable)
+        is_ours = inside_any(path, emptied_directories()) and not inside_any(path, sandbox.writable)
         if place == "host" or not is_ours:
             return path.is_dir()
         if place == "read-only":  # /tmp and its like are new for every command
-            return path in emptied()
+            return path in emptied_directories()
         # What a command sees as /tmp is a directory of its own, if it is one that lasts.
         tmp = sandbox.paths.tmp
         return (

@@ -116,7 +116,7 @@ _KINDS = {
 
 
 @functools.lru_cache(maxsize=512)
-def _compiled(pattern: str) -> Callable[[str], re.Match[str] | None]:
+def _compile(pattern: str) -> Callable[[str], re.Match[str] | None]:
     return re.compile(_expression(pattern), re.DOTALL).fullmatch
 
 
@@ -124,7 +124,7 @@ def name_matches(pattern: str, name: str, hidden: bool) -> bool:
     """Whether one name fits one part of a pattern."""
     if not hidden and name.startswith(".") and not pattern.startswith((".", "\\.")):
         return False
-    return _compiled(pattern)(name) is not None
+    return _compile(pattern)(name) is not None
 
 
 def _expression(pattern: str) -> str:

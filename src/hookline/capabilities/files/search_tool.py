@@ -119,7 +119,7 @@ class Search:
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
         """The lines of the files, small ones together: a question for each alone would take longer than the search."""
         batch, size = list[tuple[str, list[str]]](), 0
-        for entry, file in self._opened():
+        for entry, file in self._open_files():
             with contextlib.closing(file):
                 content = file.read(SNIFFED)
                 if is_binary(content):
@@ -138,7 +138,7 @@ class Search:
 
     # --- which files --------------------------------------------------------------------------------
 
-    def _opened(self) -> Iterator[tuple[FileEntry, IO[Any]]]:
+    def _open_files(self) -> Iterator[tuple[FileEntry, IO[Any]]]:
         for entry in self._entries():
             try:
                 yield entry, self.jail.open(entry.path, "rb")

@@ -139,7 +139,9 @@ class SubagentBuilder:
         known = tuple(self.settings.members)
         return grant_tools(member, self.starter, self.top, known, self.offered)
 
-    def nested(self, starter: Definition, offered: Sequence[str], policies: Any) -> SubagentBuilder:
+    def make_nested(
+        self, starter: Definition, offered: Sequence[str], policies: Any
+    ) -> SubagentBuilder:
         """The builder for the subagents of a subagent."""
         return SubagentBuilder(self.settings, starter, self.top, offered, policies)
 
@@ -232,7 +234,7 @@ class _NestedSubagents:
         self._policies = policies
 
     def tools_for(self, definition: Definition) -> list[AnyTool]:
-        return [spawn_tool(self._above.nested(definition, self._offered, self._policies))]
+        return [spawn_tool(self._above.make_nested(definition, self._offered, self._policies))]
 
 
 # --- spawn_subagent ---------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from hookline.capabilities.subagents.grants import ToolGrant
 from hookline.capabilities.subagents.subagent import Subagent, read_agents
 from hookline.definition import Definition
 from hookline.errors import BuildError
-from hookline.markdown import PageHooks, SkillLibrary, has_commands, is_known_elsewhere
+from hookline.markdown import SkillLibrary
+from hookline.markdown.document import PageHooks, has_commands
+from hookline.markdown.tool_names import is_known_elsewhere
 from hookline.state import EMPTY
 from hookline.tools import AnyTool
 

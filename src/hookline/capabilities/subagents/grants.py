@@ -13,7 +13,13 @@ from hookline.definition import Definition
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import ToolHookContext
-from hookline.markdown import grants_tool, is_control_tool, is_known_elsewhere, means_tool, names_in
+from hookline.markdown.document import names_in
+from hookline.markdown.tool_names import (
+    grants_tool,
+    is_control_tool,
+    is_known_elsewhere,
+    means_tool,
+)
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
 from hookline.tools.problems import closest, did_you_mean
@@ -58,8 +64,8 @@ def grant_tools(
     With a list of tools it gets these, out of the tools of the agent (`top`). Without one it has the tools of its
     starter, and may start what that may start (`offered`).
     """
-    rules = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
-    denied = [member.parsed(each) for each in member.disallowed_tools]
+    rules = [member.parse_rule(each) for each in member.tools or () if isinstance(each, str)]
+    denied = [member.parse_rule(each) for each in member.disallowed_tools]
     missing = _find_missing(member, rules, top, grants_tool)
     _find_missing(member, denied, top, means_tool)
     if member.tools is None:
@@ -116,14 +122,14 @@ def _find_missing(
         if any(means(rule, name) for name in (*names, TOOL)):
             continue
         is_elsewhere = is_known_elsewhere(rule.tool)
-        is_grant = means is grants_tool and not _looks_like(rule.tool, names)
+        is_grant = means is grants_tool and not _is_like(rule.tool, names)
         if not member.where or not (is_elsewhere or is_grant):
-            raise _unknown(member, rule.tool, "tool", [*names, TOOL])
+            raise _unknown_name(member, rule.tool, "tool", [*names, TOOL])
         missing.append(rule.tool)
     return tuple(dict.fromkeys(missing))
 
 
-def _looks_like(written: str, names: Iterable[str]) -> bool:
+def _is_like(written: str, names: Iterable[str]) -> bool:
     folded = [name.lower() for name in names]
     return bool(difflib.get_close_matches(written.lower(), folded, n=1, cutoff=_SLIP))
 
@@ -140,11 +146,11 @@ def _check_known(names: Iterable[str], known: Sequence[str], member: Subagent) -
     listed = tuple(dict.fromkeys(names))
     for name in listed:
         if name not in known:
-            raise _unknown(member, name, "subagent", list(known))
+            raise _unknown_name(member, name, "subagent", list(known))
     return listed
 
 
-def _unknown(member: Subagent, name: str, what: str, known: list[str]) -> BuildError:
+def _unknown_name(member: Subagent, name: str, what: str, known: list[str]) -> BuildError:
     hint = did_you_mean(closest(name, known)[:1]).strip()
     return member.wrong(
         f"there is no {what} '{name}' that it could have.",
@@ -159,7 +165,7 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
     """The policy that holds a subagent to its rules. Subagents that get its tools without a list have it too."""
     if not grant.narrowed:
         return ()
-    named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
+    named = [member.parse_rule(each) for each in member.tools or () if isinstance(each, str)]
     rules = Rules(map(_expand_skill_rule, named))
 
     def allow_uses(ctx: ToolHookContext) -> HookOutcome | None:
@@ -177,7 +183,7 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
 def denial_policies(member: Subagent) -> Iterator[Registration]:
     """The policies that block what a subagent, and what it starts, may not call."""
     rules = Rules(
-        deny=[_expand_skill_rule(member.parsed(each)) for each in member.disallowed_tools]
+        deny=[_expand_skill_rule(member.parse_rule(each)) for each in member.disallowed_tools]
     )
 
     def deny(ctx: ToolHookContext) -> HookOutcome | None:

@@ -13,7 +13,8 @@ from hookline.agent import Agent, Note
 from hookline.drivers import Driver
 from hookline.errors import BuildError, UsageError
 from hookline.flow import RunLimits
-from hookline.markdown import Document, PageHooks, agent_name, agent_pages, has_commands, names_in
+from hookline.markdown import Document
+from hookline.markdown.document import PageHooks, agent_name, agent_pages, has_commands, names_in
 from hookline.permissions import Rule
 from hookline.state import EMPTY
 
@@ -60,7 +61,7 @@ class Subagent(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, field, self._as_tuple(field))
         for rule in (*(self.tools or ()), *self.disallowed_tools):
             if isinstance(rule, str):
-                self.parsed(rule)
+                self.parse_rule(rule)
         if isinstance(self.limits, Mapping):
             msgspec.structs.force_setattr(self, "limits", self._limits(self.limits))
         elif not (isinstance(self.limits, RunLimits | None) or hasattr(self.limits, "configure")):
@@ -125,7 +126,7 @@ class Subagent(msgspec.Struct, frozen=True):
         except BuildError as error:
             raise self.wrong(error.message, error.remedy) from None
 
-    def parsed(self, rule: str) -> Rule:
+    def parse_rule(self, rule: str) -> Rule:
         """A rule of its tools."""
         try:
             return Rule.parse(rule)

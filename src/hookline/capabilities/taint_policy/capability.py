@@ -119,7 +119,7 @@ class TaintPolicy:
             return self._calls.judge(call).decision == "ask"
         tool = ctx.run.tool(call.name) if ctx.has_run else None
         is_pure = tool is not None and tool.is_pure(call.args)
-        return not (is_pure or call.name in _NO_ACTS or _only_looks(call, tool, ctx.state))
+        return not (is_pure or call.name in _NO_ACTS or _is_reading(call, tool, ctx.state))
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
         """What a run has read, up to now, and what the runs above it had."""
@@ -176,7 +176,7 @@ class TaintPolicy:
         )
 
 
-def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
+def _is_reading(call: ToolCall, tool: object, state: AgentState) -> bool:
     """Whether a call is a command line that certainly changes nothing."""
     command = call.args.get("command") if call.name == "bash" else None
     return isinstance(command, str) and is_quiet(command, call, tool, state)

@@ -17,8 +17,10 @@ from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
 from hookline.command_hooks import CommandHooks
-from hookline.config import AgentSettings, Settings, data_folder
-from hookline.definition import Plans
+from hookline.config import Settings
+from hookline.config.locations import data_folder
+from hookline.config.schema import AgentSettings
+from hookline.definition.definition import Plans
 from hookline.drivers import ScriptedDriver
 from hookline.errors import AuthenticationError, BuildError, ConfigError, UsageError
 from hookline.flow import ErrorClass, ErrorPolicy

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hookline.config import Settings, suggest, trust_file
+from hookline.config import Settings
+from hookline.config.trust import trust_file
+from hookline.config.validation import suggest
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _NOT_BY_NAME = frozenset({"Approval", "Hooks", "Limits", "ErrorHandling", "Cancellation"})
@@ -73,10 +75,10 @@ def _class_of(name: str) -> Any:
 def options_of(kind: Any) -> list[str]:
     """The options of a capability."""
     own = [each for each in inspect.signature(kind).parameters if each != "commands"]
-    return ["enabled", *(["sources"] if _takes_sources(kind) else ()), *own]
+    return ["enabled", *(["sources"] if _has_sources(kind) else ()), *own]
 
 
-def _takes_sources(kind: Any) -> bool:
+def _has_sources(kind: Any) -> bool:
     parameters = inspect.signature(kind).parameters.values()
     return any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
 
@@ -85,7 +87,7 @@ def schema_of(kind: Any, option: str) -> dict[str, Any]:
     """The JSON schema of an option; empty if only the class itself can check it."""
     if option == "enabled":
         return {"type": "boolean", "default": True}
-    if option == "sources" and _takes_sources(kind):
+    if option == "sources" and _has_sources(kind):
         return {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 
     def carrier() -> None: ...
@@ -119,12 +121,12 @@ def _schema_of_type(hint: Any) -> dict[str, Any]:
     return {"type": "object"} if is_table else {}
 
 
-def _expected(value: Any, schema: dict[str, Any]) -> str:
+def _explain_mismatch(value: Any, schema: dict[str, Any]) -> str:
     """What the schema expects instead of a value; empty if the value fits."""
     if "enum" in schema:
         return "" if value in schema["enum"] else f"one of {', '.join(map(repr, schema['enum']))}"
     if "anyOf" in schema:
-        words = [_expected(value, each) for each in schema["anyOf"]]
+        words = [_explain_mismatch(value, each) for each in schema["anyOf"]]
         return " or ".join(words) if all(words) else ""
     if "type" not in schema:
         return ""
@@ -147,7 +149,7 @@ def check_capability(name: str, options: dict[str, Any]) -> Iterator[tuple[str, 
         if option not in known:
             problem = f"'{name}' has no option '{option}'."
             yield option, ConfigError(problem, remedy=suggest(option, known))
-        elif expected := _expected(options[option], schema_of(kind, option)):
+        elif expected := _explain_mismatch(options[option], schema_of(kind, option)):
             problem = f"'{name}.{option}' is {options[option]!r}: expected {expected}."
             yield option, ConfigError(problem)
 
@@ -184,7 +186,7 @@ def _make(
     kind, where = _class_of(name), settings.where("capabilities", name)
     parameters = inspect.signature(kind).parameters
     sources: list[str] = []
-    if _takes_sources(kind):
+    if _has_sources(kind):
         sources = places_of(options.pop("sources", ()), settings.project)
         if not sources:
             raise ConfigError(

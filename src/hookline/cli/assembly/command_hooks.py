@@ -13,7 +13,9 @@ from hookline.cli.assembly.matchers import is_expression, match_of
 from hookline.command_hooks import CommandHooks, Level, TrustStore, read_hook
 from hookline.command_hooks.dialects.config_files import load_file
 from hookline.command_hooks.handler import FailMode
-from hookline.config import HookSettings, Settings, user_folder
+from hookline.config import Settings
+from hookline.config.locations import user_folder
+from hookline.config.schema import HookSettings
 from hookline.errors import ConfigError, UsageError
 
 _PLUGIN_FILES = ("hooks/hooks.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")

@@ -20,8 +20,10 @@ from hookline.cli.assembly.rules import rule_of
 from hookline.cli.assembly.tool_names import wrong_names_in_hook
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.target import attribute_of, split_target
-from hookline.config import HookSettings, MatchSettings, Settings
-from hookline.definition import Definition, Note
+from hookline.config import Settings
+from hookline.config.schema import HookSettings, MatchSettings
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import ConfigError
 from hookline.hooks import HookOptions, Registration, register
 from hookline.hooks.hook import target_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hookline.config import HookSettings, MatchSettings
+from hookline.config.schema import HookSettings, MatchSettings
 from hookline.errors import ConfigError
 from hookline.hooks import CompositeMatcher, Matcher, Point, ToolArgsMatcher, ToolNameMatcher
 from hookline.lifecycle import (

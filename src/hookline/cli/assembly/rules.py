@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hookline.cli.assembly.matchers import match_of, matcher_of, pattern_of
-from hookline.config import HookSettings, MatchSettings
+from hookline.config.schema import HookSettings, MatchSettings
 from hookline.errors import ConfigError
 from hookline.hooks import HookOutcome, Matcher, Point
 from hookline.lifecycle import (

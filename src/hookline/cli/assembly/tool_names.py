@@ -13,7 +13,9 @@ from functools import cache
 from typing import NamedTuple
 
 from hookline.cli.assembly.matchers import has_tool, is_expression, match_of, names_in, ours_of
-from hookline.config import HookSettings, Settings, user_folder
+from hookline.config import Settings
+from hookline.config.locations import user_folder
+from hookline.config.schema import HookSettings
 from hookline.errors import ConfigError, UsageError
 from hookline.inspection.predictions import may_have_children
 from hookline.lifecycle import point_named

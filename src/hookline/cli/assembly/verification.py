@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from hookline.cli.assembly.capabilities import check_capability
-from hookline.config import HookSettings, Layer, Settings, load
+from hookline.config import Layer, Settings, load
+from hookline.config.schema import HookSettings
 from hookline.errors import BuildError, ConfigError, UsageError
 
 

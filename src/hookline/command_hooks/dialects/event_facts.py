@@ -31,8 +31,8 @@ from hookline.lifecycle import (
     StepHookContext,
     SubagentHookContext,
     ToolHookContext,
-    expect_context,
 )
+from hookline.lifecycle.contexts import expect_context
 from hookline.state import (
     AgentState,
     AssistantMessage,

@@ -38,9 +38,9 @@ from hookline.lifecycle import (
     SessionHookContext,
     SubagentHookContext,
     ToolHookContext,
-    expect_context,
     point_named,
 )
+from hookline.lifecycle.contexts import expect_context
 from hookline.state import RunStatus, ToolCall, thaw
 
 _DECISIONS: dict[str, Any] = {

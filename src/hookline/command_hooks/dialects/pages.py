@@ -43,7 +43,10 @@ def read_pages(
 
 
 def _agents(place: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    from hookline.markdown import agent_name, agent_pages  # only where there are such files
+    from hookline.markdown.document import (  # only where there are such files
+        agent_name,
+        agent_pages,
+    )
 
     if not place.exists():  # the capability reports it
         return

@@ -49,7 +49,8 @@ from hookline.command_hooks.tools import (
     names_or_expression,
     whole_expression,
 )
-from hookline.lifecycle import AgentContext, ToolHookContext, expect_context
+from hookline.lifecycle import AgentContext, ToolHookContext
+from hookline.lifecycle.contexts import expect_context
 from hookline.state import ToolCall
 
 _FILE = ("file_path", "filePath", "path")

@@ -132,7 +132,7 @@ def write_file(
     expected: os.stat_result | None,
 ) -> None:
     """Give the file of this name in a directory this content. `given` is what its path is called in errors."""
-    old = _found(given, directory, name)
+    old = _find(given, directory, name)
     if old is not None and not overwrite:
         raise fault(given, FileExistsError(errno.EEXIST, "exists"))
     temporary = f".{secrets.token_hex(12)}.tmp"
@@ -158,7 +158,7 @@ def write_file(
         os.fsync(directory)
 
 
-def _found(given: str, directory: int, name: str) -> os.stat_result | None:
+def _find(given: str, directory: int, name: str) -> os.stat_result | None:
     """The file that is there now, if it is one that may be written."""
     try:
         old = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -186,7 +186,7 @@ def _fill(fd: int, content: bytes, old: os.stat_result | None, fsync: bool) -> N
 
 
 def _refuse_changed(given: str, directory: int, name: str, expected: os.stat_result) -> None:
-    now = _found(given, directory, name)
+    now = _find(given, directory, name)
     if now is None or _identity(now) != _identity(expected):
         raise FileChangedError(given, "has changed meanwhile.", remedy="Read it again.")
 

@@ -78,7 +78,7 @@ def leads_through_link(given: str) -> FileJailError:
     return FileJailError(given, "leads through a symbolic link.", remedy=remedy)
 
 
-def protected(given: str, name: str) -> ProtectedPathError:
+def protected_error(given: str, name: str) -> ProtectedPathError:
     """The error for changing what is protected."""
     return ProtectedPathError(
         given,

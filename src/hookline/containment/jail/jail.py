@@ -33,7 +33,7 @@ from hookline.containment.jail.faults import (
     no_content,
     not_a_file,
     part_of_repository,
-    protected,
+    protected_error,
     second_name,
     secret,
 )
@@ -68,7 +68,7 @@ LARGEST = 64 * 1024 * 1024
 _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
-_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 
@@ -125,7 +125,7 @@ class FileJail:
         newline: str | None = None,
     ) -> IO[Any]:
         """Open a plain file, with the modes of the built-in `open`. Text is UTF-8 unless said otherwise."""
-        asked = self._asked(path)
+        asked = self._read_path(path)
 
         def opener(_name: str, flags: int) -> int:
             return self._open_file(asked, flags)
@@ -178,8 +178,8 @@ class FileJail:
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise no_content("write_bytes", content, "bytes", "write_text")
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
+        asked = self._read_path(path)
+        true = self._resolve(asked, to_change=True)
         if asked.is_directory or not true:
             raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
         with self._own_words(asked), self._directory(true[:-1], make=parents) as directory:
@@ -205,8 +205,8 @@ class FileJail:
 
     def mkdir(self, path: AnyPath, *, exist_ok: bool = True) -> None:
         """Make a directory and those above it."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
+        asked = self._read_path(path)
+        true = self._resolve(asked, to_change=True)
         with self._own_words(asked):
             made = make_directories(self._fd, true)
         if not (made or exist_ok):
@@ -214,7 +214,7 @@ class FileJail:
 
     def list(self, path: AnyPath = ".") -> list[FileEntry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
-        asked = self._asked(path)
+        asked = self._read_path(path)
         fd, true = self._open(asked, _READ_DIRECTORY)
         with self._own_words(asked), closing(fd):
             if os.fstat(fd).st_nlink == 0:
@@ -237,8 +237,8 @@ class FileJail:
 
     def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
         """Remove a file, a link itself, or an empty directory; with `recursive` all that is in it too."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True, follow_last=False)
+        asked = self._read_path(path)
+        true = self._resolve(asked, to_change=True, follow_last=False)
         if not true:
             raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
         if recursive:
@@ -253,11 +253,11 @@ class FileJail:
 
         Raises an `OutsideJailError` for one that leads out, a `ProtectedPathError` for one that is not to be used.
         """
-        return "/".join(self._resolved(self._asked(path), to_change=to_change)) or "."
+        return "/".join(self._resolve(self._read_path(path), to_change=to_change)) or "."
 
     def stat(self, path: AnyPath) -> os.stat_result:
         """What the system knows of a file or directory; nothing is opened for it."""
-        asked = self._asked(path)
+        asked = self._read_path(path)
         fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         with closing(fd):
             return os.fstat(fd)
@@ -292,7 +292,7 @@ class FileJail:
 
     # --- opening ------------------------------------------------------------------------------------
 
-    def _asked(self, path: AnyPath) -> JailPath:
+    def _read_path(self, path: AnyPath) -> JailPath:
         if not self._close.alive:
             raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
         return jail_path(path, self._roots)
@@ -318,7 +318,7 @@ class FileJail:
         raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
     def _create(self, asked: JailPath, flags: int) -> int:
-        true = self._resolved(asked, to_change=True)
+        true = self._resolve(asked, to_change=True)
         if not true:
             raise fault(asked.given, FileExistsError(errno.EEXIST, "exists"))
         with self._own_words(asked), self._directory(true[:-1]) as directory:
@@ -336,7 +336,7 @@ class FileJail:
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
                     raise fault(asked.given, error) from None
-                true = self._resolved(asked, to_change=to_change)
+                true = self._resolve(asked, to_change=to_change)
                 if true == step.parts:
                     raise fault(asked.given, error) from None
                 step = asked._replace(parts=true)
@@ -350,7 +350,7 @@ class FileJail:
             strict |= openat2.NO_XDEV
         return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
 
-    def _resolved(self, asked: JailPath, *, to_change: bool, follow_last: bool = True) -> Parts:
+    def _resolve(self, asked: JailPath, *, to_change: bool, follow_last: bool = True) -> Parts:
         """Where a path leads, if that is inside and may be used."""
         try:
             true = resolve(self._fd, asked.parts, follow_last=follow_last)
@@ -388,7 +388,7 @@ class FileJail:
         name = name or first_of((here, *true), self.protected, above)
         name = name or within(true, self._protected_places())
         if name:
-            raise protected(asked.given, name)
+            raise protected_error(asked.given, name)
         if self._is_of_repository(true):
             raise part_of_repository(asked.given)
 
@@ -420,7 +420,8 @@ class FileJail:
             is_only_of_git(true[-1])
             or self._is_in_repository(true)
             or any(
-                self._makes_repository(true[:depth], plain(part)) for depth, part in enumerate(true)
+                self._is_repository_with(true[:depth], plain(part))
+                for depth, part in enumerate(true)
             )
         )
 
@@ -437,7 +438,7 @@ class FileJail:
                     return False
         return False
 
-    def _makes_repository(self, directory: Parts, name: str) -> bool:
+    def _is_repository_with(self, directory: Parts, name: str) -> bool:
         """Whether a directory is git's with this name in it, or is about to be: with a `HEAD`, only git has such."""
         if name not in GIT_NAMES:
             return False
@@ -452,12 +453,12 @@ class FileJail:
         places = self._protected_places()
         own = next((each for each in places if each[: len(true)] == true), None)
         if own is not None:
-            raise protected(asked.given, "/".join(own))
+            raise protected_error(asked.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
                 name = first_of(split(entry.path), self.protected | self.secret, self._name)
                 if name:
-                    raise protected(asked.given, name)
+                    raise protected_error(asked.given, name)
                 is_part = is_only_of_git(entry.name) and not entry.is_directory
                 if is_part and ".git" in self.protected:
                     raise part_of_repository(asked.given)

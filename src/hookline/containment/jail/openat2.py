@@ -106,11 +106,6 @@ def checked_way(way: Way) -> Way:
     """How paths are opened here, if it can be done as asked."""
     if way not in ("auto", "openat2", "steps"):
         raise UsageError(f"way={way!r} is not known.", remedy="Use 'auto', 'openat2' or 'steps'.")
-    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-        raise UsageError(
-            "this system cannot open files relative to a directory, so there is no file jail here.",
-            remedy="Use Linux, macOS or another Unix.",
-        )
     if way == "openat2" and not is_available():
         raise UsageError("this system has no openat2.", remedy="Use way='auto' or 'steps'.")
     return way if way != "auto" else "openat2" if is_available() else "steps"

@@ -16,8 +16,8 @@ from hookline.containment.jail.paths import DEEPEST, Parts, split
 
 MOST_LINKS = 40
 # On systems without these, making a jail is an error.
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-DIRECTORY = NOFOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+NOFOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class _Way(NamedTuple):
@@ -81,11 +81,11 @@ def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:
                 _go_back(way, found, missing)
             elif missing:
                 missing.append(name)
-            elif rest and _enters(way, name):
+            elif rest and _enter(way, name):
                 found.append(name)
             elif (rest or follow_last) and (target := _target(name, way.fds[-1])) is not None:
                 links += 1
-                rest += _followed(target, links)
+                rest += _parts_of_link(target, links)
             else:
                 (missing if rest else found).append(name)
     finally:
@@ -101,7 +101,7 @@ def _go_back(way: _Way, found: list[str], missing: list[str]) -> None:
         found.pop()
 
 
-def _enters(way: _Way, name: str) -> bool:
+def _enter(way: _Way, name: str) -> bool:
     """Enter a directory; says whether it is one."""
     try:
         way.enter(name)
@@ -122,7 +122,7 @@ def _target(name: str, directory: int) -> str | None:
         raise
 
 
-def _followed(target: str, links: int) -> list[str]:
+def _parts_of_link(target: str, links: int) -> list[str]:
     """The parts of a link's target, last first. An absolute target is outside: the jail has no other root."""
     if target.startswith("/"):
         raise OSError(errno.EXDEV, "is an absolute link")

@@ -20,12 +20,12 @@ from functools import cache
 from typing import TypeAlias
 from weakref import WeakSet
 
-from hookline.containment.interpreter import compiled
+from hookline.containment.interpreter import compiled_code
 from hookline.containment.processes import supervisor
 from hookline.containment.processes.beside import start_beside
 from hookline.containment.processes.child import OwnChild, Standard, end_marked, new_mark
 
-_CODE = compiled(supervisor)
+_CODE = compiled_code(supervisor)
 """What the supervisor runs. It is read now, because the file may have changed by then."""
 _LONGEST_START = 60.0
 """Seconds the supervisor has to start a program, if only the machine is slow."""
@@ -166,7 +166,7 @@ _supervisor: _Supervisor | None = None
 def _current() -> _Supervisor | None:
     """The supervisor of this process, started when it is first needed; None where there can be none."""
     global _supervisor
-    if _CODE is None or not hasattr(os, "posix_spawn"):
+    if _CODE is None:
         return None
     with _lock:
         if _supervisor is None:

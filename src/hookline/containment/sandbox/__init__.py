@@ -13,7 +13,7 @@ from hookline.containment.sandbox.command import (
     is_looser,
 )
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.paths import SandboxPaths, emptied
+from hookline.containment.sandbox.paths import SandboxPaths, emptied_directories
 from hookline.containment.sandbox.running_command import RunningCommand
 from hookline.containment.sandbox.sandbox import Sandbox, SandboxStatus
 
@@ -28,7 +28,7 @@ __all__ = [
     "SandboxLimits",
     "SandboxPaths",
     "SandboxStatus",
-    "emptied",
+    "emptied_directories",
     "inside_any",
     "is_looser",
 ]

@@ -23,7 +23,7 @@ from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import Enforcement
-from hookline.containment.sandbox.mount_table import misplaced, mounts_of
+from hookline.containment.sandbox.mount_table import find_misplaced, mounts_of
 from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,
@@ -89,7 +89,7 @@ def find_bubblewrap() -> str | None:
 
 
 @cache
-def installed() -> InstalledBubblewrap:
+def find_installed() -> InstalledBubblewrap:
     """The program, or an error that says what is missing."""
     path = find_bubblewrap()
     if path is None:
@@ -149,7 +149,7 @@ class Arrangement:
         return tuple(self._fds)
 
     def _arrange(self, view: FileView, job: Job, rules: int) -> list[str]:
-        program, grant = installed(), job.grant
+        program, grant = find_installed(), job.grant
         sizes = "--size" in program.options
         plan = MountPlan(view, self._held, job, sizes=sizes, file=self._file)
         options = [
@@ -184,7 +184,7 @@ class Arrangement:
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
         exempt = {*self._roots, os.devnull, empty_file(), *own_devices().values()}
-        if (wrong := misplaced(table, exempt, expected)) is not None:
+        if (wrong := find_misplaced(table, exempt, expected)) is not None:
             raise _ReplacedError(wrong)
 
     def _file(self, content: bytes) -> int:
@@ -194,14 +194,14 @@ class Arrangement:
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
-    def started(self) -> None:
+    def release(self) -> None:
         """The program has what it was to inherit."""
         close(*self._fds)
         self._fds.clear()
 
     def give_back(self) -> list[str]:
         """Take away what was made for the command, and say what of the command's own was moved aside."""
-        self.started()
+        self.release()
         self._close_rules()
         close(*self._roots.values())
         self._roots.clear()
@@ -333,7 +333,7 @@ class BubblewrapCommand(RunningCommand):
         self._watching: asyncio.Task[None] | None = None
         self._clock = file_clock()
         # The spawner's thread gains no privileges any more, and neither does what it starts.
-        self._spawner = None if installed().needs_privileges else spawner()
+        self._spawner = None if find_installed().needs_privileges else spawner()
         self._reports = None if self._spawner is None else self._spawner.reports
         """How often the kernel had reported a set-group-id bit at the start."""
         _running.add(self)
@@ -371,7 +371,7 @@ class BubblewrapCommand(RunningCommand):
             finally:
                 close(said, nothing)
                 theirs.close()
-                self._arrangement.started()
+                self._arrangement.release()
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 self._monitor = os.pidfd_open(pid)
             first = await self._first_process(pid)
@@ -432,7 +432,7 @@ class BubblewrapCommand(RunningCommand):
 
     async def _end_at_limit(self, watcher: Watcher) -> None:
         try:
-            self.kill(await watcher.exceeded())
+            self.kill(await watcher.wait_exceeded())
         except Exception:  # nobody looks any more, so nothing may run
             _log.exception("The watcher of a command failed, and the command was ended.")
             self.kill()

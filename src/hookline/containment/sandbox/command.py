@@ -133,7 +133,7 @@ class Excerpt:
         tail = b"".join(self._tail)
         return bytes(self._head), tail[-self._half :] if self._tail_size else b""
 
-    def joined(self) -> bytes:
+    def join(self) -> bytes:
         """Both, with a line between them that says how much is left out."""
         head, tail = self.parts()
         if not self.left_out:

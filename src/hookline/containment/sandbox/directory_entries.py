@@ -40,7 +40,7 @@ def listing(path: str) -> Listing:
         if known is not None and known.identity == identity_of(os.stat(path)):
             return known
         now = time.time_ns()
-        identity = settled(identity_of(os.stat(path)), now)
+        identity = settle(identity_of(os.stat(path)), now)
         with os.scandir(path) as found:
             entries = list(found)
     except OSError:
@@ -62,6 +62,6 @@ def identity_of(facts: os.stat_result) -> Identity:
     return facts.st_dev, facts.st_ino, facts.st_ctime_ns
 
 
-def settled(identity: Identity, now: int) -> Identity:
+def settle(identity: Identity, now: int) -> Identity:
     """The identity of a directory that is read now; one that nothing has if the next change may not show in it."""
     return identity if is_settled(identity[2], now) else _NOTHING.identity

@@ -23,7 +23,7 @@ def extra_variables(variables: Mapping[str, str]) -> Iterator[None]:
 
     It is for a hook around a tool, which does not start the command itself.
     """
-    token = _EXTRA.set({**(_EXTRA.get() or {}), **checked(variables)})
+    token = _EXTRA.set({**(_EXTRA.get() or {}), **check_variables(variables)})
     try:
         yield
     finally:
@@ -45,12 +45,12 @@ def environment(
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         **ours,
-        **checked(given or {}),
+        **check_variables(given or {}),
         **(_EXTRA.get() or {}),
     }
 
 
-def checked(given: Mapping[str, str]) -> dict[str, str]:
+def check_variables(given: Mapping[str, str]) -> dict[str, str]:
     """Variables that a process can be given, or an error that names the one that cannot."""
     for name, value in given.items():
         if not (isinstance(name, str) and isinstance(value, str)):

@@ -57,7 +57,7 @@ def _homes(_home: str, user: int, _changed: tuple[int, ...]) -> list[str]:
         found += (each.pw_dir for each in pwd.getpwall() if _FIRST_PERSON <= each.pw_uid < _NOBODY)
         with contextlib.suppress(OSError):
             found += (entry.path for entry in os.scandir("/home") if entry.is_dir())
-    return _checked(found)
+    return _check(found)
 
 
 def _own_homes() -> list[str]:
@@ -65,10 +65,10 @@ def _own_homes() -> list[str]:
     found = [os.path.expanduser("~")]
     with contextlib.suppress(KeyError):
         found.append(pwd.getpwuid(os.geteuid()).pw_dir)
-    return _checked(found)
+    return _check(found)
 
 
-def _checked(paths: Iterable[str]) -> list[str]:
+def _check(paths: Iterable[str]) -> list[str]:
     real = dict.fromkeys(map(real_path, paths))
     return [home for home in real if os.path.isdir(home)]
 
@@ -119,7 +119,7 @@ def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, 
     searched = dict.fromkeys(filter(os.path.exists, _search_path(env)))
     directories = {path: both for path in searched if (both := both_paths(path, writable))}
     found = dict.fromkeys(itertools.chain(*directories.values()))
-    wanted = _named(env)
+    wanted = _paths_named(env)
     wanted += (sys.prefix, sys.base_prefix, sys.exec_prefix)  # the interpreter that runs us
     wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
     there = filter(os.path.exists, dict.fromkeys(wanted))
@@ -205,7 +205,7 @@ def _installation(program: str) -> str:
     return f"{head}/node_modules" if found else program
 
 
-def _named(env: Mapping[str, str]) -> list[str]:
+def _paths_named(env: Mapping[str, str]) -> list[str]:
     named = (each for name in TOOL_VARIABLES for each in env.get(name, "").split(os.pathsep))
     return [path for path in named if os.path.isabs(path)]
 

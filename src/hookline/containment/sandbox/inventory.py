@@ -7,6 +7,7 @@ directory, in one above or in one below, read it too: what is not in it is not t
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -53,8 +54,6 @@ class Inventory:
         alone: bool = False,
     ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
-        import fcntl  # not on Windows, where this module can still be imported
-
         # Not by our number: in a container, the process that is started again has the same.
         path = _place() / f"{_key(root)}-{secrets.token_hex(8)}.json"
         with contextlib.suppress(OSError):
@@ -115,8 +114,6 @@ class SandboxRecord(NamedTuple):
 
 def records() -> Iterator[SandboxRecord]:
     """What other processes wrote down. One that died has left its lock."""
-    import fcntl
-
     place = _place()
     for path in place.glob("*-*.json") if place.is_dir() else ():
         if path in _own:

@@ -30,7 +30,7 @@ def mounts_of(process: int) -> str:
     return ""
 
 
-def misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
+def find_misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
     """A path in a sandbox, by its table, with something else than what has that path outside, or without its mount.
 
     bubblewrap finds what it mounts by paths, and a command that runs meanwhile may put a link into one. The kernel's
@@ -38,7 +38,7 @@ def misplaced(table: str, exempt: Collection[str], expected: Collection[str]) ->
     of them. `exempt` are paths inside that are checked otherwise, and paths outside that may be anywhere inside.
     """
     outside: dict[str, list[_Mount]] = {}
-    for mount in _parsed(_text_of(_TABLE)):
+    for mount in _parse(_text_of(_TABLE)):
         outside.setdefault(mount.device, []).append(mount)
     missing = set(expected)
     for mount in map(_read, _lines(table)):
@@ -70,7 +70,7 @@ def _lines(table: str) -> list[str]:
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str) -> tuple[_Mount, ...]:
+def _parse(text: str) -> tuple[_Mount, ...]:
     return tuple(map(_read, _lines(text)))
 
 
@@ -92,11 +92,11 @@ def all_paths(path: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _all_paths(path: str, table: str) -> tuple[str, ...]:
-    mounts = _parsed(table)
+    mounts = _parse(table)
     own = _mount_of(path, mounts)
     if own is None:
         return (path,)
-    inside = _Mount(own.device, _joined(own.root, os.path.relpath(path, own.place)), path)
+    inside = _Mount(own.device, _join(own.root, os.path.relpath(path, own.place)), path)
     return (path, *_paths(inside, [each for each in mounts if each.device == own.device]))
 
 
@@ -116,7 +116,7 @@ def _plain(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text
 
 
-def _joined(directory: str, relative: str) -> str:
+def _join(directory: str, relative: str) -> str:
     return os.path.normpath(os.path.join(directory, relative))
 
 

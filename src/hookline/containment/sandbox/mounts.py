@@ -31,8 +31,8 @@ from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     check_name,
-    emptied,
-    existing,
+    emptied_directories,
+    find_existing,
     outermost,
     private_of_root,
     secrets,
@@ -92,17 +92,17 @@ class FileView:
             held.append(Protection(Path(self.paths.tmp).resolve(), None, left_out, keeps=False))
         return held
 
-    def needed(self, env: Mapping[str, str]) -> list[str]:
+    def find_needed(self, env: Mapping[str, str]) -> list[str]:
         """Whole paths in places that are hidden without which programs do not start. `env` are their variables."""
         return needed_paths(self._writable, homes() if self.has_homes else [], env)
 
-    def shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
+    def find_shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
         """All that is seen although it lies in a place that is hidden: as it is, and where it leads."""
-        wanted = (*self.named(grant), *ignore_file())
+        wanted = (*self.find_named(grant), *ignore_file())
         named = (each for path in wanted for each in both_paths(path, self._writable))
         return sorted({*needed, *named} - {"/"})
 
-    def named(self, grant: SandboxGrant) -> list[str]:
+    def find_named(self, grant: SandboxGrant) -> list[str]:
         """Whole paths that the user shows by name."""
         given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
         return [os.path.normpath(each) for each in given if os.path.isabs(each)]
@@ -135,9 +135,9 @@ class MountPlan:
         self._small = ("--size", str(_SMALL)) if sizes else ()
         self._reached: dict[str, bool] = {}
         """The directories that were looked at, with whether a command could reach what is in them."""
-        self._needed = view.needed(job.own_env)
-        self._named = view.named(job.grant)
-        self._shown = view.shown(job.grant, self._needed)
+        self._needed = view.find_needed(job.own_env)
+        self._named = view.find_named(job.grant)
+        self._shown = view.find_shown(job.grant, self._needed)
         # The outer ones first: what is mounted later covers what is below it.
         self._homes = mounted_homes() if view.has_homes else []
 
@@ -147,7 +147,7 @@ class MountPlan:
         for device, own in own_devices().items():
             yield from ("--dev-bind", own, device)
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
-        yield from self._emptied()
+        yield from self._empty_directories()
         for home in self._homes:
             if is_of_system(home) or self._is_crowded(home):
                 yield from self._one_by_one(entries(home)[0])
@@ -218,7 +218,7 @@ class MountPlan:
 
     def _is_seen(self, path: str) -> bool:
         """Whether a path is seen: not in a place that is hidden as a whole."""
-        is_hidden = inside_any(path, emptied()) or dot_entry(path, self._homes)
+        is_hidden = inside_any(path, emptied_directories()) or dot_entry(path, self._homes)
         return not is_hidden or inside_any(path, self._shown)
 
     def _is_put_back(self, path: str) -> bool:
@@ -281,18 +281,20 @@ class MountPlan:
         is_seen = not inside_any(path, SYSTEM) and self._is_seen(path)
         return inside_any(path, self._roots) or is_seen
 
-    def _emptied(self) -> Iterator[str]:
+    def _empty_directories(self) -> Iterator[str]:
         """Empty directories in place of those of the machine, and what is shown in them."""
         tmp = None if self._job.place == "read-only" else self._paths.tmp
-        for place in emptied():
+        for place in emptied_directories():
             if tmp is not None and place == Path("/tmp"):
                 yield from ("--bind", str(tmp), "/tmp")
             else:
                 yield from (*self._size, "--tmpfs", str(place))
         wanted = (*_SYSTEM, *(_names() if self._job.grant.network else ()), *self._shown)
         # A link that leads there from elsewhere need not be followed: what is shown is there with where it leads.
-        inside = existing(path for path in wanted if inside_any(path, emptied()))
-        for path in outermost(str(path) for path in inside if inside_any(path, emptied())):
+        inside = find_existing(path for path in wanted if inside_any(path, emptied_directories()))
+        for path in outermost(
+            str(path) for path in inside if inside_any(path, emptied_directories())
+        ):
             yield from ("--ro-bind", path, path)
 
     def _home(self, home: str) -> Iterator[str]:

@@ -48,17 +48,17 @@ def named_by_git(top: str) -> list[str]:
     git, common = git_directories(top)
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
     settings = list(_settings([*system_files(), *user_files(), *own]))
-    trees = [_joined(git, each.value) for each in settings if each.key == "core.worktree"]
+    trees = [_join(git, each.value) for each in settings if each.key == "core.worktree"]
     starts = list(dict.fromkeys((top, *trees, *_linked_trees(common))))
     found: list[str] = []
     for file, key, value in settings:
         is_name = key == "core.hookspath" or key.startswith(("include.", "includeif."))
         found += (path for path in (file, real_path(file)) if is_name or path not in own)
         if key == "core.hookspath":
-            found += (_joined(start, value) for start in starts)
+            found += (_join(start, value) for start in starts)
             found += (turn for start in starts for turn in turns(start, value))
         elif key.startswith(("include.", "includeif.")):
-            found += _included(file, value)
+            found += _find_included(file, value)
             found += turns(os.path.dirname(file), value)
         elif not is_plain(key, value):
             found += _files_in(value, starts)
@@ -72,7 +72,7 @@ def turns(base: str, path: str) -> Iterator[str]:
         if part == ".." and last not in ("", ".", "..", ".git"):
             yield here
         if part not in ("", "."):
-            here, last = _joined(here, part), part
+            here, last = _join(here, part), part
 
 
 def hooks_of_user(top: str) -> list[str]:
@@ -101,7 +101,7 @@ def named_by_script(path: str) -> list[str]:
     loaded = {word for word in _words(text) if is_env_file(os.path.basename(word))}
     if "dotenv" in text:
         loaded.add(".env")
-    found += (_joined(starts[0], word) for word in loaded)
+    found += (_join(starts[0], word) for word in loaded)
     return list(dict.fromkeys(found))
 
 
@@ -110,7 +110,7 @@ def _included_by_mercurial(path: str) -> list[str]:
     files = [path]
     for file in files:  # it grows
         for named in _HG_INCLUDE.findall(text_of(file)):
-            included = _joined(os.path.dirname(file), os.path.expandvars(named))
+            included = _join(os.path.dirname(file), os.path.expandvars(named))
             if included not in files:
                 files.append(included)
         _check_number("Mercurial", file, files)
@@ -131,7 +131,7 @@ def _linked_trees(git: str) -> Iterator[str]:
         for name in os.listdir(f"{git}/worktrees"):
             text = text_of(f"{git}/worktrees/{name}/gitdir")
             if pointer := text.partition("\0")[0].strip():
-                yield os.path.dirname(_joined(f"{git}/worktrees/{name}", pointer))
+                yield os.path.dirname(_join(f"{git}/worktrees/{name}", pointer))
 
 
 def _settings(files: Iterable[str]) -> Iterator[_Setting]:
@@ -143,21 +143,21 @@ def _settings(files: Iterable[str]) -> Iterator[_Setting]:
         for key, value in settings_in(bytes_of(file)) or ():
             yield _Setting(file, key, value)
             if key.startswith(("include.", "includeif.")):
-                more = [path for path in _included(file, value) if path not in seen]
+                more = [path for path in _find_included(file, value) if path not in seen]
                 seen.update(more)
                 pending += more
         _check_number("git", file, seen)
 
 
-def _included(file: str, value: str) -> list[str]:
+def _find_included(file: str, value: str) -> list[str]:
     """A path that a file includes, which may be a link itself."""
-    return [_joined(os.path.dirname(each), value) for each in {file, real_path(file)}]
+    return [_join(os.path.dirname(each), value) for each in {file, real_path(file)}]
 
 
 def _files_in(text: str, starts: Iterable[str]) -> Iterator[str]:
     """The existing files that words of a text name. A variable or a command may stand for a directory before them."""
     words = _words(text)
-    yield from filter(os.path.isfile, {_joined(start, word) for start in starts for word in words})
+    yield from filter(os.path.isfile, {_join(start, word) for start in starts for word in words})
 
 
 def _words(text: str) -> set[str]:
@@ -165,5 +165,5 @@ def _words(text: str) -> set[str]:
     return {each for word in _WORD.findall(text) for each in (word, word.lstrip("/"))}
 
 
-def _joined(base: str, path: str) -> str:
+def _join(base: str, path: str) -> str:
     return os.path.normpath(os.path.join(base, os.path.expanduser(path)))

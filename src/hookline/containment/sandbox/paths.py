@@ -131,7 +131,7 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     wanted = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
     for pattern in SYSTEM_SECRETS:
         wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
-    wanted += [*_named(mine), *(path for each in further for path in _meant(each))]
+    wanted += [*_find_named(mine), *(path for each in further for path in _meant(each))]
     # What we may not even look at, a command of ours may not either.
     real = {real_path(path) for path in wanted if os.path.exists(path)}
     return outermost(real - revealed - {"/"})
@@ -174,7 +174,7 @@ def _meant(path: str | Path) -> list[str]:
     return [whole, *glob.glob(whole, include_hidden=True, recursive=True)]
 
 
-def _named(homes: list[str]) -> Iterator[str]:
+def _find_named(homes: list[str]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
     for name in SECRET_PATH_VARIABLES & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):
@@ -185,7 +185,7 @@ def _named(homes: list[str]) -> Iterator[str]:
 
 
 @cache
-def emptied() -> tuple[Path, ...]:
+def emptied_directories() -> tuple[Path, ...]:
     """The directories that are replaced by empty ones, as real paths."""
     found = (real_path(each) for each in EMPTIED if os.path.isdir(each))
     return tuple(map(Path, outermost(found)))
@@ -198,7 +198,9 @@ def held_names(root: Path, paths: SandboxPaths) -> list[str]:
     names = [name for name in HELD if name not in linked]
     names += [*_targets(root, linked), *environments_below(root), *paths.protect]
     names += [
-        os.path.relpath(kept, root) for kept in existing(paths.keep) if inside_any(kept, [root])
+        os.path.relpath(kept, root)
+        for kept in find_existing(paths.keep)
+        if inside_any(kept, [root])
     ]
     for home in map(Path, homes()):
         if home.is_relative_to(root):
@@ -249,7 +251,7 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
         return False
     real = Path(real_path(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
-    is_kept = inside_any(real, [root]) or not inside_any(real, existing(paths.write))
+    is_kept = inside_any(real, [root]) or not inside_any(real, find_existing(paths.write))
     is_obeyed = name in AGENT_CONFIGURATION or os.path.basename(name) in INSTRUCTIONS
     return is_obeyed and is_next and is_kept and not root.is_relative_to(real)
 
@@ -279,7 +281,7 @@ def prefixes(path: str) -> Iterator[str]:
     yield path
 
 
-def existing(paths: Iterable[str | Path]) -> Iterator[Path]:
+def find_existing(paths: Iterable[str | Path]) -> Iterator[Path]:
     """The real paths of those that there are."""
     for path in paths:
         real = real_path(os.path.expanduser(path))

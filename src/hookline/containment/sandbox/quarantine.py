@@ -30,10 +30,10 @@ ASIDE = ".from-command"
 IS_ASIDE = re.compile(rf".*{re.escape(ASIDE)}(?:-[0-9a-f]+)?", re.DOTALL)
 _LONGEST_NAME = 200
 """Bytes of a name that leave room for what is added."""
-_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW
 _WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 """Opens also a directory that cannot be listed: its files can be opened by name."""
-_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CANNOT_BE_OPENED = frozenset({errno.ENXIO, errno.EOPNOTSUPP})
 """For a socket: one that holds a place, or one that a command has made."""
@@ -99,17 +99,17 @@ def content_of(root: str, path: str, most: int) -> bytes | None:
 
 def names_in(root: str, path: str) -> list[str] | None:
     """The names in a directory; None if it is none, or a link leads there."""
-    return in_directory(root, path, _listed)
+    return in_directory(root, path, _list_names)
 
 
 def move_aside(root: str, path: str) -> str:
     """Rename what is there, and give its new path; empty if it cannot be renamed. Then nobody can read it any more."""
-    for act in (_moved, _moved_from_closed):
+    for act in (_move, _moved_from_closed):
         with contextlib.suppress(OSError):
             if name := in_directory(root, path, act):
                 return os.path.join(os.path.dirname(path), name)
     with contextlib.suppress(OSError):
-        in_directory(root, path, _closed)
+        in_directory(root, path, _close)
     return ""
 
 
@@ -178,7 +178,7 @@ def _content(name: str, directory: int, most: int) -> bytes | None:
         return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else None
 
 
-def _listed(name: str, directory: int) -> list[str]:
+def _list_names(name: str, directory: int) -> list[str]:
     fd = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
         return os.listdir(fd)
@@ -189,10 +189,10 @@ def _listed(name: str, directory: int) -> list[str]:
 def _moved_from_closed(name: str, directory: int) -> str:
     """The same in a directory of ours that cannot be written: a command may have closed it."""
     open_to_us(f"/proc/self/fd/{directory}/.", stat.S_IRWXU)
-    return _moved(name, directory)
+    return _move(name, directory)
 
 
-def _moved(name: str, directory: int) -> str:
+def _move(name: str, directory: int) -> str:
     short = os.fsdecode(os.fsencode(name)[:_LONGEST_NAME])
     numbers = ("", *(f"-{number}" for number in range(1, 10)), f"-{secrets.token_hex(4)}")
     for aside in (f"{short}{ASIDE}{number}" for number in numbers):
@@ -204,7 +204,7 @@ def _moved(name: str, directory: int) -> str:
     return ""
 
 
-def _closed(name: str, directory: int) -> None:
+def _close(name: str, directory: int) -> None:
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
         os.chmod(f"/proc/self/fd/{fd}", 0)

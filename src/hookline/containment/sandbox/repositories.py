@@ -83,13 +83,13 @@ def led_to_by(pointer: str) -> tuple[str, ...]:
 def _led_to(pointer: str) -> str:
     """As git reads it, up to a zero byte. Empty where there is no such file, or it leads nowhere."""
     path = text_of(pointer).partition("\0")[0].removeprefix("gitdir: ").rstrip("\r\n")
-    return _resolved(os.path.join(os.path.dirname(pointer), path)) if path else ""
+    return _resolve(os.path.join(os.path.dirname(pointer), path)) if path else ""
 
 
-def _resolved(path: str) -> str:
+def _resolve(path: str) -> str:
     """Where a path leads, as the kernel resolves it. Empty if it leads to nothing.
 
-    It refuses a path of more than 4 KiB, and more than 40 links. Python goes on for hours, on a path that a command
+    It refuses a path of more than 4 KiB, and more than 40 links. Python takes hours for a path that a command
     has written.
     """
     with contextlib.suppress(OSError, ValueError):

@@ -29,7 +29,7 @@ from hookline.containment.sandbox.command import (
     can_be_bytes,
     shell_argv,
 )
-from hookline.containment.sandbox.environment import checked, environment, trusted_path
+from hookline.containment.sandbox.environment import check_variables, environment, trusted_path
 from hookline.containment.sandbox.home import homes
 from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mount_table import all_paths
@@ -37,15 +37,15 @@ from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     check_name,
-    emptied,
-    existing,
+    emptied_directories,
+    find_existing,
     held_names,
     hides_nothing,
     work_directory,
 )
 from hookline.containment.sandbox.protection import printable
 from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
-from hookline.containment.sandbox.selftest import UntestedSandboxError, passed
+from hookline.containment.sandbox.selftest import UntestedSandboxError, run_selftest
 from hookline.containment.sandbox.work_tree import trees_to_recover, work_tree
 from hookline.errors import SandboxError, UsageError
 
@@ -107,7 +107,7 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         pass_env: Sequence[str] = (),
     ) -> None:
-        self.sandbox, self.place = _checked(sandbox, place)
+        self.sandbox, self.place = _check_options(sandbox, place)
         if isinstance(pass_env, str):
             raise UsageError(
                 f"pass_env={pass_env!r} is one name.", remedy=f"Write pass_env=({pass_env!r},)."
@@ -123,7 +123,7 @@ class Sandbox:
         _check_tmp(self.paths.tmp, self._view.roots)
         for each in self.writable if self.place == "workspace" else ():
             check_name(each, self.paths)
-        self._env = checked(env or {})
+        self._env = check_variables(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
         self._recover()
@@ -178,7 +178,7 @@ class Sandbox:
                 f"'{path}' is in a directory that commands can write in.",
                 remedy="Install bubblewrap for the system.",
             )
-        return passed()
+        return run_selftest()
 
     def can_contain(self) -> bool:
         """Whether there is a sandbox here, for commands that are to run in one whatever `place` is."""
@@ -302,7 +302,7 @@ class Sandbox:
                 await running.wait()
         return CommandResult(
             exit_code=running.exit_code or 0,
-            output=kept.joined(),
+            output=kept.join(),
             left_out=kept.left_out,
             duration=running.duration,
             ended=running.ended,
@@ -349,7 +349,7 @@ class Sandbox:
         job = Job(
             argv=shell_argv(command),
             cwd=self._directory(cwd, where),
-            env={**variables, **checked(env or {})},
+            env={**variables, **check_variables(env or {})},
             own_env=variables,
             limits=self.limits,
             place=where,
@@ -369,15 +369,15 @@ class Sandbox:
         made = environment(self._pass_env, self._env, network=grant.network or not contained)
         if contained:
             made = {**made, "TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
-        if place == "host" or self._reveals_keys(grant):
+        if place == "host" or self._is_showing_keys(grant):
             # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
-            places = (*self.writable, *(emptied() if contained else ()))
-            needed = self._view.needed(made) if contained else []
-            shown = tuple(existing(self._view.shown(grant, needed))) if contained else ()
+            places = (*self.writable, *(emptied_directories() if contained else ()))
+            needed = self._view.find_needed(made) if contained else []
+            shown = tuple(find_existing(self._view.find_shown(grant, needed))) if contained else ()
             return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 
-    def _reveals_keys(self, grant: SandboxGrant) -> bool:
+    def _is_showing_keys(self, grant: SandboxGrant) -> bool:
         """Whether it shows secrets of the user's, not only files of the work directory."""
         paths = (Path(real_path(os.path.expanduser(each))) for each in grant.reveal)
         return any(not inside_any(path, self.writable) for path in paths)
@@ -388,7 +388,9 @@ class Sandbox:
             raise SandboxError(f"{str(cwd)!r} is no path.", remedy="Name a directory.")
         # What a contained command sees as /tmp is not ours to look at.
         private = (
-            place != "host" and inside_any(path, emptied()) and not inside_any(path, self.writable)
+            place != "host"
+            and inside_any(path, emptied_directories())
+            and not inside_any(path, self.writable)
         )
         if not private and not path.is_dir():
             raise SandboxError(
@@ -400,7 +402,7 @@ class Sandbox:
         return f"<Sandbox {self.root}, {self.place}, {self.sandbox}>"
 
 
-def _checked(sandbox: object, place: object) -> tuple[Requirement, Place]:
+def _check_options(sandbox: object, place: object) -> tuple[Requirement, Place]:
     """The two options, once each: `sandbox="host"` is another spelling of `place="host"`."""
     if sandbox not in ("auto", "required", "host"):
         raise UsageError(

@@ -136,7 +136,7 @@ def filter_program(*, unix_sockets: bool = False, machine: str | None = None) ->
     ]
     if known.foreign_bit:
         program += [(_AT_LEAST, 0, 1, known.foreign_bit), (_RETURN, 0, 0, _KILL)]
-    return _assembled(program + _rules(known, _named_rules(unix_sockets)))
+    return _assemble(program + _rules(known, _named_rules(unix_sockets)))
 
 
 def reporting_program(*, machine: str | None = None) -> bytes:
@@ -149,7 +149,7 @@ def reporting_program(*, machine: str | None = None) -> bytes:
         for name, mode in _CHANGE_MODE
     )
     # Calls of another dialect are not looked at: the filter above ends who makes one.
-    return _assembled([(_LOAD, 0, 0, _NUMBER), *_rules(known_machine(machine), rules)])
+    return _assemble([(_LOAD, 0, 0, _NUMBER), *_rules(known_machine(machine), rules)])
 
 
 def known_machine(name: str | None = None) -> Machine:
@@ -163,7 +163,7 @@ def known_machine(name: str | None = None) -> Machine:
     return MACHINES[name]
 
 
-def _assembled(program: Block) -> bytes:
+def _assemble(program: Block) -> bytes:
     return b"".join(struct.pack("<HBBI", *step) for step in (*program, _allow()))
 
 

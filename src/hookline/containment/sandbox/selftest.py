@@ -17,7 +17,7 @@ from pathlib import Path
 from hookline.containment.interpreter import isolated_command
 from hookline.containment.processes import start_program
 from hookline.containment.sandbox import probe
-from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, installed
+from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, find_installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.mounts import FileView, null_device, own_devices
@@ -52,7 +52,7 @@ class UntestedSandboxError(SandboxError):
     """The test could not be finished, so nobody knows whether there is a sandbox."""
 
 
-def passed() -> InstalledBubblewrap:
+def run_selftest() -> InstalledBubblewrap:
     """The program, once it was seen to hold; else the error that says what is wrong, the same every time.
 
     Only a test that was not finished says nothing about the next.
@@ -82,7 +82,7 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
             raise SandboxError(
                 "bubblewrap needs Linux.", remedy="Run in a container or a virtual machine."
             )
-        program = installed()
+        program = find_installed()
         worked = _try_to_escape()
     except UntestedSandboxError:
         raise  # not kept, like other errors: it may have been a bad moment

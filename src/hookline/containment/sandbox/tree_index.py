@@ -22,7 +22,7 @@ from hookline.containment.protected import (
     VERSION_CONTROL,
     run_by_pattern,
 )
-from hookline.containment.sandbox.directory_entries import Identity, identity_of, settled
+from hookline.containment.sandbox.directory_entries import Identity, identity_of, settle
 from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
     DIRECTORIES_OF_GIT,
@@ -35,7 +35,7 @@ from hookline.containment.sandbox.repositories import (
 )
 from hookline.secret_tables import is_env_file
 
-_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
@@ -176,7 +176,7 @@ class TreeIndex:
         top = self._directories.get("")
         return "" in self._too_deep or (top is not None and top.is_closed)
 
-    def closed(self) -> list[str]:
+    def find_closed(self) -> list[str]:
         """Directories below the top that cannot be listed or entered, or that are too deep to be looked into."""
         closed = [
             place for place, record in self._directories.items() if record.is_closed and place
@@ -225,7 +225,7 @@ def _read(path: str, place: str) -> _Directory:
         return _CLOSED._replace(is_git=is_git, is_closed=is_closed)
     before = f"{place}/" if place else ""
     record = _Directory(
-        settled(identity, now),
+        settle(identity, now),
         tuple([before + name for name in below]),
         links=tuple([before + name for name in links]),
     )

@@ -44,7 +44,7 @@ class Watcher:
         self._sees_processes = watched.processes is not None or watched.memory is not None
         self._pause = _PAUSE if self._sees_processes else _DISK_PAUSE
 
-    async def exceeded(self) -> Exceeded:
+    async def wait_exceeded(self) -> Exceeded:
         """Wait until a limit is exceeded, and say which."""
         pause = self._pause
         while True:

@@ -157,11 +157,11 @@ class WorkTree:
                 if any(others) or (alone and others):
                     self._end(is_checked=True)
                     raise _is_not_alone()
-            visit.kept = [path for path in self._standing() if not _is_below(path, left)]
+            visit.kept = [path for path in self._find_older() if not _is_below(path, left)]
             visit.named = sorted(self._named | self._relative)
             visit.git_directories = self._index.git_directories()
             visit.env_files = self._index.env_files()
-            visit.closed = self._index.closed()
+            visit.closed = self._index.find_closed()
             self._visits.append(visit)
         return visit
 
@@ -256,7 +256,7 @@ class WorkTree:
             if self._visits:
                 self._open_again()
             self._refresh()
-            return TreeVisit(env_files=self._index.env_files(), closed=self._index.closed())
+            return TreeVisit(env_files=self._index.env_files(), closed=self._index.find_closed())
 
     def look_ahead(self) -> None:
         """Begin the first look, which has to read the whole tree, before a command waits for it."""
@@ -310,7 +310,7 @@ class WorkTree:
         self._relative = named - self._named
         new = []
         # A closed directory of the user's is known, so that nobody opens it later to look for what is new.
-        further = {*self._named, *self._index.closed()} - {part.path for part in parts}
+        further = {*self._named, *self._index.find_closed()} - {part.path for part in parts}
         for part in (*parts, *map(Part, further)):
             path = part.path
             try:
@@ -333,11 +333,11 @@ class WorkTree:
             elif _has_second_name(facts):  # by which a command can change it: then its time changes
                 self._known[path] = _identity(facts)
             else:
-                self._known[path] = self._lasting(path, facts)
+                self._known[path] = self._fixed_identity(path, facts)
                 self._times[path] = self._changed_at(path, facts)
         return self._judge_all(()) if new else []
 
-    def _standing(self) -> list[str]:
+    def _find_older(self) -> list[str]:
         """What was there before the commands that run now, where it is now: they can move a directory it is in."""
         if not self._overlap:
             return list(self._known)
@@ -347,7 +347,7 @@ class WorkTree:
             facts = facts_of(self.root, path)
             if facts is not None and (
                 path in self._known
-                or (os.path.basename(path), self._lasting(path, facts)) in before
+                or (os.path.basename(path), self._fixed_identity(path, facts)) in before
             ):
                 found.append(path)
         return found
@@ -405,7 +405,7 @@ class WorkTree:
         for root, known in others:
             if whole.startswith(f"{root}/"):
                 was = known.get(os.path.relpath(whole, root))
-                if was not in (_identity(facts), self._lasting(path, facts)):
+                if was not in (_identity(facts), self._fixed_identity(path, facts)):
                     return True
         return False
 
@@ -558,7 +558,7 @@ class WorkTree:
         self, path: str, facts: os.stat_result, before: dict[tuple[str, Identity], int]
     ) -> bool:
         """Whether it is as it was, or was moved with a directory that it is in."""
-        known = (os.path.basename(path), self._lasting(path, facts))
+        known = (os.path.basename(path), self._fixed_identity(path, facts))
         is_known = known in before
         return is_known and (not self._overlap or before[known] == self._changed_at(path, facts))
 
@@ -604,7 +604,7 @@ class WorkTree:
             return True
         return bool(facts.st_mode & stat.S_ISVTX) and names_in(self.root, path) == []
 
-    def _lasting(self, path: str, facts: os.stat_result) -> Identity:
+    def _fixed_identity(self, path: str, facts: os.stat_result) -> Identity:
         """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
         return (facts.st_dev, facts.st_ino, -birth_of(self.root, path))
 

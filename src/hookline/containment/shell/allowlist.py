@@ -82,7 +82,7 @@ class Allowlist(msgspec.Struct):
             return "its program is not known"
         name = program_name(command.words[0].text)
         for where in self.places.wheres:
-            words = self._expanded(command.words[1:], where)
+            words = self._expand(command.words[1:], where)
             if isinstance(words, str):
                 return words
             problem = self._program(name, words, where, command)
@@ -102,7 +102,7 @@ class Allowlist(msgspec.Struct):
             return None
         return self._files([redirect.target], self.places.wheres)
 
-    def _expanded(self, words: Sequence[Word], where: str) -> list[Word] | str:
+    def _expand(self, words: Sequence[Word], where: str) -> list[Word] | str:
         """The words as bash would give them to a program. No program is given a name that looks like an option."""
         found: list[Word] = []
         for word in words:
@@ -134,11 +134,11 @@ class Allowlist(msgspec.Struct):
         if name in _SHELLS:
             return self._script(name, words, where)
         if name in WRAPPERS:
-            return self._wrapped(name, words, where)
+            return self._check_wrapped(name, words, where)
         if name in PROGRAMS:
             return self._call(name, PROGRAMS[name], words, where)
         if name in self.programs:
-            return self._added(self.programs[name], words, where)
+            return self._check_added(self.programs[name], words, where)
         return f"{name} is not known to be read-only"
 
     def _script(self, name: str, words: Sequence[Word], where: str) -> str | None:
@@ -186,13 +186,13 @@ class Allowlist(msgspec.Struct):
         if picked := next(filter(picks_secret, call.values(*_PICKS)), None):
             return f"{picked} may pick files with secrets"
         is_recursive = name == "rg" or (name == "grep" and call.has(*_RECURSIVE))
-        if is_recursive and (problem := self._searched(call.files, where)):
+        if is_recursive and (problem := self._check_search(call.files, where)):
             return problem
         if name == "diff" and any(os.path.isdir(os.path.join(where, f.text)) for f in call.files):
             return "it compares whole directories, and follows the links in them"
         return self._files(call.files, [where])
 
-    def _searched(self, files: Sequence[Word], where: str) -> str | None:
+    def _check_search(self, files: Sequence[Word], where: str) -> str | None:
         """Whether a search goes through a place where secrets lie."""
         for text in [word.text for word in files] or [where]:
             if self.is_changed:
@@ -232,20 +232,20 @@ class Allowlist(msgspec.Struct):
             return "without -0 or -d '\\n' it takes names apart"
         names: list[Word] = []
         if name not in TAKES_ANY_WORD:
-            fed = self._fed(command) if ends == ["\0"] else None
+            fed = self._find_before(command) if ends == ["\0"] else None
             if fed is None:
                 return "it is not known what it reads (find DIR -type f -print0 | xargs -0 is)"
             roots, values = fed
             if picked := next((v for v in values if picks_secret(v) or is_secret(v)), None):
                 return f"{picked} may pick files with secrets"
-            if problem := self._searched([Word(root) for root in roots], where):
+            if problem := self._check_search([Word(root) for root in roots], where):
                 return problem
             names = [Word(f"{root}/x", exact=False) for root in roots for _ in range(2)]
         return self._elsewhere(name, where, is_started=True) or self._call(
             name, PROGRAMS[name], [*given, *names], where
         )
 
-    def _fed(self, command: Command) -> tuple[list[str], list[str]] | None:
+    def _find_before(self, command: Command) -> tuple[list[str], list[str]] | None:
         """The directories and tests of the find before it, if that prints nothing but files below them."""
         before = self.before if command.is_fed_by_one else None
         if before is None or not all(word.exact for word in before.words):
@@ -255,7 +255,7 @@ class Allowlist(msgspec.Struct):
         source, *tests = (word.text for word in before.words)
         return fed_by_find(tests) if is_fed and program_name(source) == "find" else None
 
-    def _wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
+    def _check_wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
         """A program that runs another one."""
         if name == "command" and words[:1] and words[0].text in {"-v", "-V"}:
             return None
@@ -296,7 +296,7 @@ class Allowlist(msgspec.Struct):
             return "it is not known what its repository is by then"
         return git_objection(place, self.trusted)
 
-    def _added(self, allowed: Sequence[str], words: Sequence[Word], where: str) -> str | None:
+    def _check_added(self, allowed: Sequence[str], words: Sequence[Word], where: str) -> str | None:
         """A program that the user has added: these options, and these sub-commands if any are named."""
         texts = [word.text for word in words]
         for word in words:

@@ -45,21 +45,21 @@ def read_command(text: str) -> Reading:
     Never raises on any text. Without the extra `shell` it raises a `UsageError` that says how to install it.
     """
     if len(text) > MAX_LENGTH:
-        return _unknown(text[:200], f"it is longer than {MAX_LENGTH} characters")
+        return _unknown_reading(text[:200], f"it is longer than {MAX_LENGTH} characters")
     language = _language()
     if _HALVES.search(text):
-        return _unknown(_HALVES.sub("?", text), "it holds half a character")
+        return _unknown_reading(_HALVES.sub("?", text), "it holds half a character")
     try:
         found, joined = scan(text)
     except Unreadable as why:
-        return _unknown(text, str(why))
+        return _unknown_reading(text, str(why))
     agreed = _spans_by_grammar(joined, language)
     if agreed is None or agreed != {_spans_by_scan(text, one) for one in found if one.spans}:
-        return _unknown(text, "it can be read in more than one way")
+        return _unknown_reading(text, "it can be read in more than one way")
     return Reading(tuple(one.command for one in found))
 
 
-def _unknown(text: str, problem: str) -> Reading:
+def _unknown_reading(text: str, problem: str) -> Reading:
     return Reading((Command(None, text),), problem)
 
 

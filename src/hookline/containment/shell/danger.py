@@ -19,7 +19,7 @@ from hookline.containment.shell.programs import PICKING, roots_of
 from hookline.containment.shell.removal import Location, Removals, find_vital
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
-from hookline.shell_text import UNREAD, Stage, TooDeep
+from hookline.shell_text import UNREAD, PipelineStage, TooDeep
 from hookline.shell_text.command_search import (
     MAX_LENGTH,
     CommandSearch,
@@ -82,7 +82,7 @@ class Danger(CommandSearch):
             raise _Denied(reason, text)
         if vital := find_vital(named, self.location):
             raise _Denied(f"it removes {vital}", text)
-        self._removals.found(named, text)
+        self._removals.add_found(named, text)
         given = [argv[0], *code_words(argv)]
         if any(UNREAD in word or self.is_file_unread(word) for word in given):
             self.runs_unread(text)
@@ -97,14 +97,14 @@ class Danger(CommandSearch):
     def runs_unread(self, text: str) -> None:
         raise _Denied(_UNREAD, text)
 
-    def printed(self, argv: Sequence[str]) -> list[str]:
+    def find_printed(self, argv: Sequence[str]) -> list[str]:
         """Also all that is in the directories that a command lists: `ls | xargs rm`."""
         name, words = name_of(argv), [word for word in argv[1:] if not _LIST_OPTION.fullmatch(word)]
         if name == "ls" or (name == "find" and PICKING.isdisjoint(words)):
             return [os.path.join(root, "*") for root in roots_of(words) or ["."]]
-        return super().printed(argv)
+        return super().find_printed(argv)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Look at the files that are written, too."""
         written = [target for operator, target in stage.redirects if operator in _WRITING]
         for _, target in stage.redirects:
@@ -120,7 +120,7 @@ class Danger(CommandSearch):
             self._removals.stage(stage)
         super().stage(stage)
 
-    def function(self, name: str, body: Stage) -> None:
+    def function(self, name: str, body: PipelineStage) -> None:
         """Look for a function that calls itself more than once."""
         calls = any(words[0] == name for words in body.commands)
         if calls and body.joints & {"&", "|"}:

@@ -102,10 +102,10 @@ def find_denied(argv: Sequence[str], location: Location) -> str | None:
         return "it changes what is trusted"
     if name.startswith("mkfs") or (name in _DISKS and not {"-l", "--list", "print"} & set(words)):
         return "it works on whole disks"
-    for target in _written(name, words):
+    for target in _files_written(name, words):
         if is_protected(target, location) or is_device(target, location):
             return f"it writes to {target}"
-    return _configured(words) if name == "git" else None
+    return _check_git_config(words) if name == "git" else None
 
 
 def is_network(path: str) -> bool:
@@ -156,10 +156,12 @@ def guess_name(name: str) -> str:
     return next((one for one in known if matches(one, name)), name)
 
 
-def _written(name: str, words: Sequence[str]) -> Iterator[str]:
+def _files_written(name: str, words: Sequence[str]) -> Iterator[str]:
     """The files that a command writes to, as far as its words say."""
     operands = [word for word in words if word and not word.startswith("-")]
-    if name in _WRITERS or (name in {"sed", "perl"} and _has(words, r"-[A-Za-z]*i|--in-place")):
+    if name in _WRITERS or (
+        name in {"sed", "perl"} and _has_option(words, r"-[A-Za-z]*i|--in-place")
+    ):
         yield from operands
     elif name in _COPIERS:
         yield from operands[-1:]
@@ -173,11 +175,11 @@ def _written(name: str, words: Sequence[str]) -> Iterator[str]:
             yield "" if re.match(r"\w+=", value) else value  # `ssh -o Name=value` is a setting
 
 
-def _has(words: Sequence[str], option: str) -> bool:
+def _has_option(words: Sequence[str], option: str) -> bool:
     return any(re.match(option, word) for word in words)
 
 
-def _configured(words: Sequence[str]) -> str | None:
+def _check_git_config(words: Sequence[str]) -> str | None:
     """`git config` that has git run a program from now on, for whatever the user asks of it."""
     if "config" not in words:
         return None

@@ -42,17 +42,17 @@ def _no_signatures(call: Call) -> str | None:
     return "it starts a program that checks signatures" if is_checked else None
 
 
-def _leads_out(text: str) -> bool:
+def _is_outside(text: str) -> bool:
     return text.startswith(("/", "~")) or ".." in text.split("/")
 
 
 def _no_outside(call: Call) -> str | None:
     """Given a path outside of the repository, `git diff` compares files like `diff`."""
-    far = next((text for text in call.texts if _leads_out(text)), None)
+    far = next((text for text in call.texts if _is_outside(text)), None)
     return f"{far} may be outside of the repository" if far else _no_signatures(call)
 
 
-def _listed(call: Call) -> str | None:
+def _check_list(call: Call) -> str | None:
     """A name without `--list` and its like creates a branch or a tag."""
     is_list = any(name in _LISTS for name, _ in call.options[: call.early])
     if call.operands and not is_list:
@@ -83,7 +83,7 @@ _LISTING = only(
     texts="--sort --format --points-at",
     maybe="--column --color --abbrev --contains --no-contains --merged --no-merged -n",
     shows=False,
-    check=_listed,
+    check=_check_list,
 )
 _NOTHING = only(operands=0, shows=False)
 

@@ -115,12 +115,12 @@ def _find(pattern: str, where: str) -> list[str] | None:
             entries += len(names)
             if entries > _MOST_ENTRIES:
                 return None
-            found += [f"{path}{name}{end}" for name in _matching(names, part)]
+            found += [f"{path}{name}{end}" for name in _match_names(names, part)]
         paths = found
     return sorted(path for path in paths if os.path.lexists(os.path.join(where, path)))
 
 
-def _matching(names: list[str], pattern: str) -> Iterator[str]:
+def _match_names(names: list[str], pattern: str) -> Iterator[str]:
     """From the first bracket to the last, any text fits: what brackets hold depends on the shell and its language.
 
     In a name that is not ASCII, any text also fits `?`: one shell counts characters, another one bytes.

@@ -122,24 +122,26 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             places = Places.at(cwd, root)
             reading = read_command(command)
             danger = find_danger(command, places)
-            verdict = self._denied(reading, danger, command) or self._asked(reading, danger)
-            verdict = verdict or self._allowed(reading, danger, places, command)
+            verdict = self._deny(reading, danger, command) or self._ask(reading, danger)
+            verdict = verdict or self._allow(reading, danger, places, command)
         except UsageError as missing:
-            return ShellVerdict("ask", str(missing), _shown(command))
+            return ShellVerdict("ask", str(missing), _shorten(command))
         except (OSError, ValueError) as error:  # a path that the system refuses to look at
-            why = f"`{_shown(command)}` cannot be looked at: {_shown(str(error))}."
-            return ShellVerdict("ask", why, _shown(command), asks_in_sandbox=True)
+            why = f"`{_shorten(command)}` cannot be looked at: {_shorten(str(error))}."
+            return ShellVerdict("ask", why, _shorten(command), asks_in_sandbox=True)
         return msgspec.structs.replace(verdict, env_files=tuple(danger.env_files))
 
-    def _denied(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
-        if found := _matching(self.deny, danger, reading):
+    def _deny(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
+        if found := _find_rule(self.deny, danger, reading):
             rule, words = found
             return ShellVerdict(
                 "deny", f"`{words}` matches the rule '{rule.text}', which denies it.", words
             )
         if danger.problem and not self._is_lifted(reading):
-            shown = _shown(danger.part or whole)
-            return ShellVerdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
+            shown = _shorten(danger.part or whole)
+            return ShellVerdict(
+                "deny", f"`{shown}` is never run: {_shorten(danger.problem)}.", shown
+            )
         return None
 
     def _is_lifted(self, reading: Reading) -> bool:
@@ -148,32 +150,30 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             for one in reading.commands
         )
 
-    def _asked(self, reading: Reading, danger: Danger) -> ShellVerdict | None:
-        if found := _matching(self.ask, danger, reading):
+    def _ask(self, reading: Reading, danger: Danger) -> ShellVerdict | None:
+        if found := _find_rule(self.ask, danger, reading):
             rule, words = found
             why = f"`{words}` matches the rule '{rule.text}', which asks."
             return ShellVerdict("ask", why, words, asks_in_sandbox=True)
         if not danger.complete:
-            shown = _shown(reading.commands[0].text if reading.commands else "")
+            shown = _shorten(reading.commands[0].text if reading.commands else "")
             why = f"`{shown}` holds more than can be looked at."
             # What was not looked at may be what a rule forbids, or asks about.
             is_doubtful = bool(danger.removal or self.deny or self.ask)
             return ShellVerdict("ask", why, shown, asks_in_sandbox=is_doubtful)
         return None
 
-    def _allowed(
-        self, reading: Reading, danger: Danger, places: Places, whole: str
-    ) -> ShellVerdict:
+    def _allow(self, reading: Reading, danger: Danger, places: Places, whole: str) -> ShellVerdict:
         if not reading.commands:
             return _nothing(whole)
         by_rule = [reading.known and self._is_by_rule(one) for one in reading.commands]
         asked = self._objection(reading, danger, places, by_rule)
         if asked and danger.removal:
-            shown = _shown(whole)
+            shown = _shorten(whole)
             return ShellVerdict("ask", f"`{shown}`: {danger.removal}.", shown, asks_in_sandbox=True)
         if asked:
             return asked
-        shown = _shown("; ".join(command.text for command in reading.commands))
+        shown = _shorten("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only reads" if any(by_rule) else "it only reads"
         return ShellVerdict("allow", f"`{shown}`: {why}.", shown)
 
@@ -181,7 +181,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         self, reading: Reading, danger: Danger, places: Places, by_rule: Sequence[bool]
     ) -> ShellVerdict | None:
         if not reading.known:
-            shown = _shown(reading.commands[0].text)
+            shown = _shorten(reading.commands[0].text)
             why = f"It cannot be said what `{shown}` runs: {reading.problem}."
             return ShellVerdict("ask", why, shown)
         start = list(places.wheres)
@@ -190,12 +190,12 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             if is_by_rule and not (_is_relative(command) and places.wheres != [places.root]):
                 continue
             if problem := listed.objection(command):
-                shown = _shown(command.text)
+                shown = _shorten(command.text)
                 return ShellVerdict(
-                    "ask", f"`{shown}` may do more than read: {_shown(problem)}.", shown
+                    "ask", f"`{shown}` may do more than read: {_shorten(problem)}.", shown
                 )
         if danger.env_files and not all(by_rule):
-            shown = _shown(reading.commands[0].text)
+            shown = _shorten(reading.commands[0].text)
             named = os.path.relpath(next(iter(danger.env_files)), start[0])
             return ShellVerdict("ask", f"`{shown}` names {named}, which may hold secrets.", shown)
         return None
@@ -281,7 +281,7 @@ def _nothing(text: str) -> ShellVerdict:
     """A text without a command: a comment does nothing, and where there is not even one, something was forgotten."""
     if not text.strip():
         return ShellVerdict("ask", "There is no command.", "")
-    return ShellVerdict("allow", f"`{_shown(text)}`: a comment runs nothing.", _shown(text))
+    return ShellVerdict("allow", f"`{_shorten(text)}`: a comment runs nothing.", _shorten(text))
 
 
 def _is_relative(command: Command) -> bool:
@@ -290,7 +290,7 @@ def _is_relative(command: Command) -> bool:
     return "/" in name and not name.startswith("/")
 
 
-def _matching(
+def _find_rule(
     rules: tuple[CommandPattern, ...], danger: Danger, reading: Reading
 ) -> tuple[CommandPattern, str] | None:
     """The first rule that fits any command anywhere in the line, by whatever way it would be run."""
@@ -301,11 +301,11 @@ def _matching(
         for spelling in (argv, (program_name(argv[0]), *argv[1:])):
             for rule in rules:
                 if rule.touches(CommandPart(spelling)):
-                    return rule, _shown(" ".join(spelling))
+                    return rule, _shorten(" ".join(spelling))
     return None
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     """A text short enough for one line."""
     line = " ".join(text.encode(errors="replace").decode().split())
     return line if len(line) <= 200 else f"{line[:197]}..."

@@ -23,7 +23,7 @@ _PLAIN_VARIABLES = frozenset("HOME PWD USER LOGNAME SHELL PATH LANG TERM".split(
 _JQ_LOOKS_AWAY = re.compile(r"env|import|include|modulemeta|__prog|input_filename", re.IGNORECASE)
 
 
-def _counted(*names: str) -> Check:
+def _check_numbers(*names: str) -> Check:
     """Options that take a number; what is none would be the pattern, or the name of a file, to other versions."""
 
     def check(call: Call) -> str | None:
@@ -181,7 +181,7 @@ _GREP = only(
     takes="-f --file --exclude-from",
     maybe="--color --colour",
     pattern="-e --regexp -f --file",
-    check=_counted("-A", "-B", "-C", "-m"),
+    check=_check_numbers("-A", "-B", "-C", "-m"),
 )
 _RG = only(
     """

@@ -21,7 +21,7 @@ from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
-from hookline.shell_text import Stage, TooDeep, plain_text
+from hookline.shell_text import PipelineStage, TooDeep, plain_text
 from hookline.shell_text.runners import FEEDERS, name_of, reads_code
 from hookline.shell_text.started import started_by
 from hookline.wildcards import matches
@@ -85,7 +85,7 @@ class Location(NamedTuple):
         """Where a word leads, as it is written."""
         return os.path.normpath(os.path.join(self.where, os.path.expanduser(text)))
 
-    def removed(self, text: str) -> str:
+    def resolve_removed(self, text: str) -> str:
         """What is removed: links on the way are followed, and the last one where a slash follows it."""
         directory, last = os.path.split(os.path.join(self.where, os.path.expanduser(text)))
         if last in {"", ".", ".."}:
@@ -101,17 +101,17 @@ def find_vital(argv: Sequence[str], location: Location) -> str | None:
     name, words = name_of(argv), argv[1:]
     if name in REMOVERS:
         return next((each for each in _operands(words) if _is_vital(each, location)), None)
-    if name == "find" and _speaks(" ".join(words)):
+    if name == "find" and _has_removal(" ".join(words)):
         return next(_vital_in_find(words, location), None)
     return None
 
 
 def _vital_in_find(words: Sequence[str], location: Location) -> Iterator[str]:
     for root in roots_of(words) or ["."]:
-        if _is_vital(root, location) and location.removed(root) != location.root:
+        if _is_vital(root, location) and location.resolve_removed(root) != location.root:
             yield f"files in {root}"
     for test, value in pairwise(words) if _FIND_LOGIC.isdisjoint(words) else ():
-        if test in {"-name", "-iname"} and _names_git(value):
+        if test in {"-name", "-iname"} and _is_name_of_git(value):
             yield value
 
 
@@ -126,7 +126,7 @@ def _is_vital(target: str, location: Location) -> bool:
         return True
     return any(
         _is_vital_path(path, location.root)
-        for path in {location.path(target), location.removed(target)}
+        for path in {location.path(target), location.resolve_removed(target)}
     )
 
 
@@ -141,7 +141,7 @@ def _is_vital_path(path: str, root: str) -> bool:
         return is_above or is_git or any(is_below(home, directory) for home in homes)
     if directory == "/" or any(is_below(each, path) for each in (root, *homes)):
         return True
-    return _names_git(last)
+    return _is_name_of_git(last)
 
 
 @lru_cache(16)
@@ -149,7 +149,7 @@ def _homes(home: str) -> frozenset[str]:
     return frozenset({home, real_path(home)})
 
 
-def _names_git(name: str) -> bool:
+def _is_name_of_git(name: str) -> bool:
     """Whether a name is `.git`, or a pattern that spells out some of it."""
     return bool(re.match(r"\.\w", name)) and matches(".git", name.lower())
 
@@ -165,7 +165,7 @@ class Removals:
             self._rest = plain_text(line)
         except TooDeep:
             self._rest = line
-        self._is_spoken = _speaks(self._rest)
+        self._is_spoken = _has_removal(self._rest)
         self._questions: list[str] = []
         """Why somebody is asked about a removal; empty of a plain one."""
         self._plain: list[str] = []
@@ -180,14 +180,14 @@ class Removals:
             self._plain.append(text)
             self._questions.append(question)
 
-    def stage(self, stage: Stage) -> None:
+    def stage(self, stage: PipelineStage) -> None:
         """Take a member of a pipeline, for what it prints or stores."""
         if self._is_spoken and len(stage.commands) == 1 and _is_speaker(stage):
             self._printed += [stage.text, *stage.inputs]
             is_stored = any(operator not in {"<", "<>"} for operator, _ in stage.redirects)
             self._is_stored = self._is_stored or is_stored or stage.commands[0][0] == "tee"
 
-    def found(self, argv: Sequence[str], text: str) -> None:
+    def add_found(self, argv: Sequence[str], text: str) -> None:
         """Take what is found in a command of the line, maybe not by its text: `$'\\x72m'` is rm."""
         is_removal = argv[0] in REMOVERS or argv[:2] == ["git", "clean"]
         if is_removal and text not in self._plain:
@@ -195,7 +195,7 @@ class Removals:
 
     def question(self, commands: Sequence[Sequence[str]]) -> str:
         """Why the line asks in a sandbox; empty if it does not. `commands` are all that were found in it."""
-        if self._is_spoken and _speaks(self._without(commands)):
+        if self._is_spoken and _has_removal(self._without(commands)):
             self._questions.append(_UNKNOWN)
         # It may stand behind the removal: in a loop, in the background, or before the call of a function.
         changers = (name for name in map(name_of, commands) if name in _CHANGERS)
@@ -207,7 +207,7 @@ class Removals:
         """The text without its plain removals, and without what is printed if none of it is run."""
         rest, taken = self._rest, list(self._plain)
         is_run = any(reads_code(argv) or name_of(argv) in FEEDERS for argv in commands)
-        is_run = is_run or (self._is_stored and any(map(_runs_file, commands)))
+        is_run = is_run or (self._is_stored and any(map(_can_run_file, commands)))
         if not is_run and not _RUNS_A_VALUE.search(rest):
             taken += self._printed
         for text in sorted(taken, key=len, reverse=True):  # `echo rm x` before `rm x`
@@ -215,19 +215,19 @@ class Removals:
         return rest
 
 
-def _speaks(text: str) -> bool:
+def _has_removal(text: str) -> bool:
     """Whether a text has a removal, with its quotes taken out (`r''m`) or taken for blanks (`-x'rm x'`)."""
     return any(map(_SPOKEN.search, (_QUOTES.sub("", text), _JOINTS.sub(" ", text))))
 
 
-def _is_speaker(stage: Stage) -> bool:
+def _is_speaker(stage: PipelineStage) -> bool:
     """Whether a command runs nothing of its words. With a variable before it, it may: `GIT_EDITOR=.. git commit`."""
     words = stage.commands[0]
     is_one = words[0] in _SPEAKERS or " ".join(words[:2]) in _SPEAKERS
     return is_one and stage.text.startswith(words[0])
 
 
-def _runs_file(argv: Sequence[str]) -> bool:
+def _can_run_file(argv: Sequence[str]) -> bool:
     """Whether a command runs a file by its path, or a script; it may be one that the same line has written."""
     return "/" in argv[0] or any(each.is_script for each in started_by(argv))
 
@@ -276,13 +276,13 @@ def _is_everything(target: str, location: Location) -> bool:
     return (
         first < len(parts)
         and all(map(_EVERYTHING.fullmatch, parts[first:]))
-        and location.removed("/".join([*parts[:first], ""]) or ".") == location.root
+        and location.resolve_removed("/".join([*parts[:first], ""]) or ".") == location.root
     )
 
 
 def _is_inside(target: str, location: Location) -> bool:
     """Whether a word is certain to lead to something below the work directory, and not into `.git`."""
-    paths = _found(target, location) if MAGIC.search(target) else {location.removed(target)}
+    paths = _find(target, location) if MAGIC.search(target) else {location.resolve_removed(target)}
     return bool(_LITERAL.fullmatch(target) and paths) and all(
         path != location.root and _is_part(path, location.root) for path in paths
     )
@@ -293,12 +293,14 @@ def _is_part(path: str, root: str) -> bool:
     return is_below(path, root) and ".git" not in path.removeprefix(root).lower().split("/")
 
 
-def _found(pattern: str, location: Location) -> set[str]:
+def _find(pattern: str, location: Location) -> set[str]:
     """What a pattern finds now, each as what is removed; nothing if that is too much to look at."""
     names = [
         each.text.rstrip("/") for each in expand(Word(pattern, exact=False), location.where) or ()
     ]
-    real = {above: location.removed(f"{above or '.'}/") for above in map(os.path.dirname, names)}
+    real = {
+        above: location.resolve_removed(f"{above or '.'}/") for above in map(os.path.dirname, names)
+    }
     return {os.path.join(real[os.path.dirname(each)], os.path.basename(each)) for each in names}
 
 
@@ -313,6 +315,6 @@ def _is_plain_find(words: Sequence[str], visited: Sequence[Location]) -> bool:
 
 def _may_search(directory: str, location: Location) -> bool:
     """The work directory itself must be `.`: by its name, the test of a name could find it."""
-    path = location.removed(directory)
+    path = location.resolve_removed(directory)
     is_itself = path == location.root and os.path.normpath(directory) != "."
     return _is_part(path, location.root) and not is_itself

@@ -116,7 +116,7 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def found(
+    def make_found(
         self, text: str, *, piped: bool, is_fed_by_one: bool, is_in_branch: bool
     ) -> FoundCommand:
         static = not (is_in_branch or self.assignments) and all(w.exact for w in self.words)
@@ -200,11 +200,11 @@ class _Scanner:
 
     def _word_of(self, words: Iterable[str]) -> str | None:
         """The word of the shell at the position, if it is one of these."""
-        return next((each for each in words if self._stands(each)), None)
+        return next((each for each in words if self._is_next(each)), None)
 
-    def _stands(self, word: str) -> bool:
+    def _is_next(self, word: str) -> bool:
         is_here = self.text.startswith(word, self.at)
-        return is_here and (word in "()" or self._ends_word(self.at + len(word)))
+        return is_here and (word in "()" or self._is_end_of_word(self.at + len(word)))
 
     def _skip_blanks(self, *, newlines: bool = False) -> None:
         """Skip blanks and comments. In a group a comment is not read: it may hide the end."""
@@ -212,7 +212,7 @@ class _Scanner:
         while self.at < len(self.text):
             if self.text[self.at] in blanks:
                 self.at += 1
-            elif self._continues():
+            elif self._is_continued():
                 self.continued.append(self.at)
                 self.at += 2
             elif self.text[self.at] == "#" and self.depth <= 1:
@@ -223,7 +223,7 @@ class _Scanner:
             else:
                 return
 
-    def _continues(self) -> bool:
+    def _is_continued(self) -> bool:
         """Whether the line continues in the next. Only after a blank: bash joins what is not apart."""
         before = self.text[self.at - 1 : self.at] if self.at else " "
         return self.text.startswith("\\\n", self.at) and before in " \t\n"
@@ -270,7 +270,7 @@ class _Scanner:
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
         is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
-        found = parts.found(
+        found = parts.make_found(
             self.text[start:end],
             piped=piped,
             is_fed_by_one=is_fed_by_one,
@@ -323,7 +323,7 @@ class _Scanner:
         """The word at the position. `is_first`: it names a command."""
         start = self.at
         word = _OpenWord()
-        while not self._ends_word(self.at):
+        while not self._is_end_of_word(self.at):
             self._read_part(word, start)
         if self.at == start and not is_empty_allowed:
             raise Unreadable(f"{self.text[start : start + 1]!r} stands where a word belongs")
@@ -335,7 +335,7 @@ class _Scanner:
             _check_name(self.text[start : self.at], word)
         return word.close()
 
-    def _ends_word(self, at: int) -> bool:
+    def _is_end_of_word(self, at: int) -> bool:
         return at >= len(self.text) or self.text[at] in _META
 
     def _read_part(self, word: _OpenWord, start: int) -> None:
@@ -366,7 +366,7 @@ class _Scanner:
 
     def _read_special(self, word: _OpenWord, character: str, start: int) -> None:
         if character in "*?[":
-            is_test = character == "[" and self.at == start and self._ends_word(self.at + 1)
+            is_test = character == "[" and self.at == start and self._is_end_of_word(self.at + 1)
             if not is_test:
                 word.open()
         elif character == "{" and (name := _NAME_IN_BRACES.match(self.text, self.at)):
@@ -398,7 +398,7 @@ class _Scanner:
     def _read_tilde(self, word: _OpenWord, start: int) -> None:
         """A tilde is the home directory at the beginning of a word, and an ordinary character after a letter."""
         if self.at == start:
-            if not (self._ends_word(self.at + 1) or self.text[self.at + 1] == "/"):
+            if not (self._is_end_of_word(self.at + 1) or self.text[self.at + 1] == "/"):
                 raise Unreadable("the home directory of another user")
             word.open("/")
         elif not re.match(r"[A-Za-z0-9_^@}]", self.text[self.at - 1]):
@@ -411,7 +411,11 @@ class _Scanner:
         if ansi:
             word.add_quoted(re.sub(r"\\(.)", lambda found: _ANSI_VALUES[found[1]], ansi[1]))
             self.at = ansi.end()
-        elif _RESTING_DOLLAR.match(self.text, self.at) if quoted else self._ends_word(self.at + 1):
+        elif (
+            _RESTING_DOLLAR.match(self.text, self.at)
+            if quoted
+            else self._is_end_of_word(self.at + 1)
+        ):
             word.add_quoted("$")
             self.at += 1
         else:

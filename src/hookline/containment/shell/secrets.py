@@ -142,13 +142,13 @@ def _is_secret_place(whole: str) -> bool:
         return True
     if not SECRET_PAIRS.isdisjoint(pairwise(part.lower() for part in parts)):
         return True
-    if parts and _tells(parts[-1]):
+    if parts and _is_secret_file_name(parts[-1]):
         return True
     mere = _MERE_WORDS if parts and _SOURCE.search(parts[-1]) else frozenset[str]()
-    return any(_names_secret(part) for part in parts if part.partition(".")[0] not in mere)
+    return any(_is_name_of_secret(part) for part in parts if part.partition(".")[0] not in mere)
 
 
-def _tells(name: str) -> bool:
+def _is_secret_file_name(name: str) -> bool:
     if name == "passwd" or len(name) > _LONGEST or SAMPLE_FILE.search(name.lower()):
         return False
     return SECRET_FILE_NAME.search(_CAPITAL.sub("_", name).lower()) is not None
@@ -209,7 +209,7 @@ def _may_be_shadow(name: str, whole: str) -> bool:
     return whole.startswith("/etc/") and any(matches(one, name) for one in names)
 
 
-def _names_secret(name: str) -> bool:
+def _is_name_of_secret(name: str) -> bool:
     lower = name.lower()
     if len(name) > _LONGEST or SAMPLE_FILE.search(lower) or PUBLIC_KEY_FILE.fullmatch(lower):
         return len(name) > _LONGEST and _is_pattern(name)

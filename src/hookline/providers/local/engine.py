@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import sys
 import tempfile
 import threading
 import weakref
@@ -166,9 +165,9 @@ class _Generation:
         try:
             server.handle_completions(self._body, self._pass_on)
             if not self._is_over and not self._stopped.is_set():
-                self._put(_broken("it stopped without saying why"))
+                self._put(_broken_error("it stopped without saying why"))
         except Exception as error:
-            self._put(_broken(str(error)))
+            self._put(_broken_error(str(error)))
         finally:
             del server
             self.ended.set()
@@ -228,10 +227,10 @@ def _failure(error: dict[str, Any]) -> ModelError:
             f"for {error.get('n_ctx')}.",
             remedy="Shorten the conversation, or give the model more room: context=8192, say.",
         )
-    return _broken(message)
+    return _broken_error(message)
 
 
-def _broken(problem: str) -> ModelError:
+def _broken_error(problem: str) -> ModelError:
     return ModelError(
         f"local: the model failed: {problem.rstrip('.')}.",
         remedy="Try again; if it stays, fetch the model again or use another.",
@@ -266,15 +265,11 @@ def _start_server(path: Path, threads: int, context: int) -> LlamaServer:
     params.cache_ram_mib = _CACHE_MIB
     params.warmup = False
     params.verbosity = -1
-    # The binding always listens somewhere. Nobody must find it: a socket in a folder that is gone at once,
-    # or, where there are no such sockets, a port that asks for a key nobody has.
+    # The binding always listens somewhere. Nobody must find it: a socket in a folder that is gone at once.
     params.api_keys = [secrets.token_urlsafe(32)]
     params.endpoint_slots = params.endpoint_props = False
     with tempfile.TemporaryDirectory(prefix="hookline-") as folder:
-        if sys.platform == "win32":
-            params.hostnames, params.port = ["127.0.0.1"], 0
-        else:
-            params.hostnames = [os.path.join(folder, "local.sock")]
+        params.hostnames = [os.path.join(folder, "local.sock")]
         try:
             server: LlamaServer = xllamacpp.Server(params)
         except RuntimeError:

@@ -133,7 +133,7 @@ class ReplyReader:
         head = self._head.match(self._unread)
         if head is None:
             if not "{".startswith(self._unread.lstrip()[:1]):
-                raise _malformed(self._unread)
+                raise _malformed_error(self._unread)
             return []
         name = _load(head[1])
         if name == self._answering:
@@ -146,7 +146,7 @@ class ReplyReader:
         """What was held back until the end. Refuses a reply that stops in the middle, unless it was cut."""
         if self._part is None or not self._part.is_over:
             if not is_cut:
-                raise _malformed(self._unread)
+                raise _malformed_error(self._unread)
             return self._part.held_back() if self._part else []
         return []
 
@@ -202,7 +202,7 @@ class _Answer:
             head = self._head.match(self._unread)
             if head is None:
                 if len(self._unread.strip()) > _LONGEST_HEAD:
-                    raise _malformed(self._unread)
+                    raise _malformed_error(self._unread)
                 return []
             self._has_head = True
             text = self._unread[head.end() :]
@@ -232,10 +232,10 @@ def _load(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        raise _malformed(text) from None
+        raise _malformed_error(text) from None
 
 
-def _malformed(text: str) -> MalformedResponseError:
+def _malformed_error(text: str) -> MalformedResponseError:
     return MalformedResponseError(
         f"local: the model wrote neither a call nor an answer: {text[:80]!r}.",
         remedy="Try again, use a simpler schema, or use another model.",

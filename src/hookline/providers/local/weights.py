@@ -112,9 +112,6 @@ def _cache_folder() -> Path:
     shared = os.environ.get("XDG_CACHE_HOME")
     if shared and os.path.isabs(shared):
         return Path(shared) / "hookline"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "hookline" / "cache"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "hookline"
     return Path.home() / ".cache" / "hookline"

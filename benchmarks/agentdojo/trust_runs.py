@@ -34,7 +34,7 @@ def user_tasks(suite_name: str) -> list[str]:
     return list(_suite(suite_name).dojo.user_tasks)
 
 
-def play_task(suite_name: str, user_id: str) -> list[Played]:
+def run_task(suite_name: str, user_id: str) -> list[Played]:
     """A user task alone and with every injection, under every defence."""
     suite = _suite(suite_name)
     known: Known = {}
@@ -52,20 +52,20 @@ def _play(
 ) -> Played:
     defence, answers = kind
     checks = defence == "none" and injection_id is None
-    stage = suite.stage(user_id, injection_id, checks=checks)
-    person = Person(stage.task if answers == USER else None)
+    attempt = suite.attempt(user_id, injection_id, checks=checks)
+    person = Person(attempt.task if answers == USER else None)
     builder = (
         AgentBuilder()
-        .with_driver(ObeyingDriver(stage.task, stage.injection))
-        .with_tools(*stage.tools())
+        .with_driver(ObeyingDriver(attempt.task, attempt.injection))
+        .with_tools(*attempt.tools())
         .with_approver(person)
         .with_limits(steps=_MOST_STEPS)
     )
     if defence in ("allow-list", "both"):
-        builder.with_capability(ToolAllowList(stage.task.tools))
+        builder.with_capability(ToolAllowList(attempt.task.tools))
     if defence in ("taint", "both"):
         builder.with_capability(TaintPolicy())
-    result = asyncio.run(builder.build().run(stage.task.prompt))
+    result = asyncio.run(builder.build().run(attempt.task.prompt))
     if result.status != "completed":
         raise SystemExit(f"{suite.name} {user_id} {injection_id} {kind}: {result.explain()}")
     return Played(
@@ -74,7 +74,7 @@ def _play(
         suite.name,
         user_id,
         injection_id,
-        stage.needs_call,
-        *stage.judged(result.text, known),
+        attempt.needs_call,
+        *attempt.judged(result.text, known),
         person.asked,
     )
