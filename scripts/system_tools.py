@@ -59,13 +59,19 @@ WANTED = (
         "",
         "wheels",
     ),
+    Tool(  # scripts/docs_site.py makes the documentation site with it
+        "Zensical",
+        "zensical==0.0.73 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11",
+        "zensical",
+        "pypi",
+    ),
     Tool("npm-cache", "typescript@5.9.3 semver@7.7.3", "", "npm cache"),
 )
 
 
-def ensure() -> None:
-    """Install what is missing; what could not be installed is tried again each time."""
-    missing = [tool for tool in WANTED if find(tool) is None]
+def ensure(wanted: tuple[Tool, ...] | None = None) -> None:
+    """Install what is missing of these, or of all; what could not be installed is tried again each time."""
+    missing = [tool for tool in wanted or WANTED if find(tool) is None]
     if not missing:
         return
     try:
