@@ -3,9 +3,10 @@
     python3 scripts/docs_site.py             build it; a warning or a broken link is exit status 1
     python3 scripts/docs_site.py --serve     then show it on http://127.0.0.1:8000
 
-The pages are copied with the layout of the repository, so that a link means the same in both. Two things differ on the
-site. The reference is a page for each package, made by mkdocstrings from the names that `scripts/reference.py` lists. A
-link to a file or directory that is no page leads to a page that shows it.
+The pages are copied with the layout of the repository, so that a link means the same in both. Three things differ
+on the site. A block that is a file has the file's name above it. The reference is a page for each package, made by
+mkdocstrings from the names that `scripts/reference.py` lists. A link to a file or directory that is no page leads to a
+page that shows it.
 """
 
 import argparse
@@ -34,6 +35,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".yml": "yaml", 
 LINKED = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
 CODE = re.compile(r"^( *)```.*?^\1```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 ROW = re.compile(r"(?<=`)[^`\n]*\\\|[^`\n]*(?=`[^\n]*\|$)", re.MULTILINE)
+FILE = re.compile(r"<!-- (?:file|example): (?P<name>\S+) -->\n(?P<fence> *```\w+)$", re.MULTILINE)
 STYLE_LOADS = re.compile(r"@import\s+(?:url\()?[\"']?([^\"')\s;]+)|url\(\s*[\"']?([^\"')]+)")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 LOADS = {  # the elements that make a browser fetch something, and the attributes that say what
@@ -127,6 +129,7 @@ def linked(page: Path, root: Path, copied: Path) -> str:
 
     # In a cell, GitHub wants a backslash before a pipe in code, and Zensical shows the backslash.
     text = ROW.sub(lambda row: row[0].replace("\\|", "|"), page.read_text(encoding="utf-8"))
+    text = FILE.sub(r'\g<fence> title="\g<name>"', text)
     parts, end = [], 0
     for code in CODE.finditer(text):
         parts += [LINKED.sub(replaced, text[end : code.start()]), code[0]]

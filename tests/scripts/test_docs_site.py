@@ -100,8 +100,12 @@ def test_a_link_that_leads_nowhere_fails_the_build(small: ModuleType, tmp_path: 
 
 @pytest.mark.usefixtures("generator")
 def test_files_of_the_repository_are_shown_as_pages(small: ModuleType, tmp_path: Path) -> None:
-    """A link to an example leads to its text; links in code are left alone; pipes in cells are pipes."""
+    """A link to an example leads to its text; links in code are left alone; pipes in cells are pipes.
+
+    A block that is a file shows its name.
+    """
     page = (
+        "<!-- file: named.toml -->\n```toml\na = 1\n```\n\n"
         "[one](../examples/sample/run.py) and [all](../examples/sample)\n\n"
         "`[x](../examples/x.py)`\n\n| a | b |\n|---|---|\n| `x\\|y` | c |\n"
     )
@@ -109,6 +113,7 @@ def test_files_of_the_repository_are_shown_as_pages(small: ModuleType, tmp_path:
     html = tmp_path / "site" / "html"
     other = (html / "docs/other/index.html").read_text(encoding="utf-8")
     assert "<code>x|y</code>" in other
+    assert ">named.toml<" in other
     assert "<code>[x](../examples/x.py)</code>" in other
     for name in ("examples/sample/run.py", "examples/sample"):
         assert "quoted" in (html / name / "index.html").read_text(encoding="utf-8")
