@@ -139,7 +139,8 @@ def linked(page: Path, root: Path, copied: Path) -> str:
 
 def shown_page(target: Path, root: Path) -> str:
     """A page that shows a file, or every file of a directory."""
-    files = [target] if target.is_file() else sorted(f for f in target.rglob("*") if f.is_file())
+    inside = (each for each in target.rglob("*") if "__pycache__" not in each.parts)
+    files = [target] if target.is_file() else sorted(each for each in inside if each.is_file())
     parts = [f"# {target.relative_to(root)}\n"]
     for file in files:
         heading = f"## {file.relative_to(target)}\n\n" if file != target else ""
