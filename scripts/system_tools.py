@@ -105,6 +105,8 @@ def find(tool: Tool) -> Path | None:
     if not tool.program:
         place = PLACE / tool.name
         return place if _note_of(tool).is_file() else None
+    if _is_pinned(tool) and not _note_of(tool).is_file():
+        return None  # if there is one, it is another version
     ours = shutil.which(tool.program, path=str(_programs(tool)))
     found = ours or (None if _is_pinned(tool) else shutil.which(tool.program))
     return Path(found) if found else None
@@ -146,7 +148,8 @@ def _with_pip(tool: Tool) -> str:
         dest = ("--only-binary", ":all:", "--dest", str(place / "files"))
         problem = _run(*pip, "download", *quiet, *dest, *tool.package.split())
         return problem or _note(tool)
-    return _run(*pip, "install", *quiet, *tool.package.split()) or _link(tool, place / "bin")
+    problem = _run(*pip, "install", *quiet, *tool.package.split())
+    return problem or _link(tool, place / "bin")
 
 
 def _with_npm(tool: Tool) -> str:
@@ -172,11 +175,11 @@ def _link(tool: Tool, programs: Path) -> str:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(programs / tool.program)
-    return ""
+    return _note(tool)
 
 
 def _note_of(tool: Tool) -> Path:
-    """The file that says that all of the packages were fetched. It names them: others are fetched again."""
+    """The file that says that all of the packages are here. It names them: other versions are fetched again."""
     return PLACE / tool.name / f"{tool.package.replace('/', '-')}.complete"
 
 

@@ -11,8 +11,9 @@ TESTS = [sys.executable, "-m", "unittest", "-q"]  # whatever runs the tests of y
 async def tests_pass(ctx: StopHookContext) -> HookOutcome | None:
     """Object while the tests fail. The model reads their output and continues.
 
-    The tests are code that the agent has just written, so they run in a sandbox like its other commands. How often a
-    hook may object is limited: a model that cannot fix it does not try for ever.
+    The tests are code that the agent has just written, so they run in a sandbox
+    like its other commands. How often a hook may object is limited: a model that
+    cannot fix it does not try for ever.
     """
     result = await Sandbox(".", "required").run(TESTS, timeout=300)
     if result.exit_code == 0:
