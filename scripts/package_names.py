@@ -32,7 +32,7 @@ def main() -> None:
 
 def hand_written() -> str:
     """The page up to this part."""
-    return PAGE.read_text(encoding="utf-8").partition(TITLE)[0]
+    return PAGE.read_text(encoding="utf-8").partition(TITLE)[0].rstrip("\n") + "\n\n"
 
 
 def section() -> str:

@@ -19,6 +19,7 @@ MARKUP = re.compile(r"\[([^\]]*)\]\([^)]*\)|\*\*")
 SECTIONS = (  # title, and which pages
     ("Start", ("README.md",)),
     ("Guides: one thing each, with output", ("docs/guides/README.md", "docs/guides/*.md")),
+    ("Examples", ("examples/README.md",)),
     ("Reference", ("docs/*.md",)),
     ("Capabilities", ("docs/capabilities/README.md", "docs/capabilities/*.md")),
     ("Project", ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")),

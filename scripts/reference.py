@@ -34,23 +34,34 @@ def main() -> None:
 
 def page() -> str:
     """The whole page."""
-    top = SOURCE / "hookline"
-    found = [path.parent.name for path in top.glob("*/__init__.py")]
-    modules = [f"hookline.{name}" for name in sorted([*found, *MODULES])]
-    listed = "\n".join(f"- [`{m}`](#{m.replace('.', '')}): {purpose(m)}" for m in modules)
-    homes: dict[str, list[str]] = {}
-    for name in exported("hookline"):
-        public = ".".join(definition("hookline", name)[0].split(".")[:2])
-        homes.setdefault(public, []).append(f"`{name}`")
-    facade = [f"- of `{public}`: {', '.join(names)}" for public, names in sorted(homes.items())]
+    listed = "\n".join(f"- [`{m}`](#{m.replace('.', '')}): {purpose(m)}" for m in modules())
+    facade = [
+        f"- of `{public}`: {', '.join(f'`{name}`' for name in names)}"
+        for public, names in names_of_hookline().items()
+    ]
     parts = [
         f"{HEAD}\n- [`hookline`](#hookline): what most programs need\n{listed}\n",
         "\n".join(("## hookline\n", *facade)) + "\n",
     ]
     parts += [
-        f"## {module}\n\n{purpose(module)}\n\n" + "\n".join(entries(module)) for module in modules
+        f"## {module}\n\n{purpose(module)}\n\n" + "\n".join(entries(module)) for module in modules()
     ]
     return "\n".join(parts)
+
+
+def names_of_hookline() -> dict[str, list[str]]:
+    """What can be imported from `hookline` itself, by the package that has it."""
+    homes: dict[str, list[str]] = {}
+    for name in exported("hookline"):
+        public = ".".join(definition("hookline", name)[0].split(".")[:2])
+        homes.setdefault(public, []).append(name)
+    return dict(sorted(homes.items()))
+
+
+def modules() -> list[str]:
+    """The packages and modules whose names are public, besides `hookline` itself."""
+    found = [path.parent.name for path in (SOURCE / "hookline").glob("*/__init__.py")]
+    return [f"hookline.{name}" for name in sorted([*found, *MODULES])]
 
 
 def entries(module: str) -> Iterator[str]:

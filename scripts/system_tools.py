@@ -60,13 +60,19 @@ WANTED = (
         "",
         "wheels",
     ),
+    Tool(  # scripts/docs_site.py makes the documentation site with it
+        "Zensical",
+        "zensical==0.0.73 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11",
+        "zensical",
+        "pypi",
+    ),
     Tool("npm-cache", "typescript@5.9.3 semver@7.7.3", "", "npm cache"),
 )
 
 
-def ensure() -> None:
-    """Install what is missing; what could not be installed is tried again each time."""
-    missing = [tool for tool in WANTED if find(tool) is None]
+def ensure(wanted: tuple[Tool, ...] | None = None) -> None:
+    """Install what is missing of these, or of all; what could not be installed is tried again each time."""
+    missing = [tool for tool in wanted or WANTED if find(tool) is None]
     if not missing:
         return
     try:
@@ -100,6 +106,8 @@ def find(tool: Tool) -> Path | None:
     if not tool.program:
         place = PLACE / tool.name
         return place if _note_of(tool).is_file() else None
+    if _is_pinned(tool) and not _note_of(tool).is_file():
+        return None  # if there is one, it is another version
     ours = shutil.which(tool.program, path=str(_programs(tool)))
     found = ours or (None if _is_pinned(tool) else shutil.which(tool.program))
     return Path(found) if found else None
@@ -141,7 +149,8 @@ def _with_pip(tool: Tool) -> str:
         dest = ("--only-binary", ":all:", "--dest", str(place / "files"))
         problem = _run(*pip, "download", *quiet, *dest, *tool.package.split())
         return problem or _note(tool)
-    return _run(*pip, "install", *quiet, *tool.package.split()) or _link(tool, place / "bin")
+    problem = _run(*pip, "install", *quiet, *tool.package.split())
+    return problem or _link(tool, place / "bin")
 
 
 def _with_npm(tool: Tool) -> str:
@@ -167,11 +176,11 @@ def _link(tool: Tool, programs: Path) -> str:
     link.parent.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(programs / tool.program)
-    return ""
+    return _note(tool)
 
 
 def _note_of(tool: Tool) -> Path:
-    """The file that says that all of the packages were fetched. It names them: others are fetched again."""
+    """The file that says that all of the packages are here. It names them: other versions are fetched again."""
     return PLACE / tool.name / f"{tool.package.replace('/', '-')}.complete"
 
 

@@ -2,7 +2,8 @@
 
 `tests/support/true_pages.py` says how a page is read. Besides, anywhere in a page:
 
-    <!-- needs a sandbox -->   the page is passed over where no sandbox works
+    <!-- needs a sandbox -->           the page is passed over where no sandbox works
+    <!-- needs the local model -->     the page is passed over where the model was not fetched
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import ast
 import re
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from true_pages import blocks_of, run_page
 
 from hookline.containment import Sandbox
+from hookline.providers.local.weights import DEFAULT
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -25,22 +28,36 @@ GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md", ROOT / "docs/
 SOURCE = sorted((ROOT / "src").rglob("*.py"))
 
 NEEDS_SANDBOX = "<!-- needs a sandbox -->"
+NEEDS_MODEL = "<!-- needs the local model -->"
 
 
 @pytest.fixture
-def as_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand in an empty directory, with `__main__` free for the page to be."""
+def as_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stand in an empty directory, with `__main__` free for the page to be. What is written there can be imported."""
     place = tmp_path / "page"  # beside it there is space for the home of whoever runs its commands
     place.mkdir()
     monkeypatch.chdir(place)
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    monkeypatch.syspath_prepend(str(place))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(place)):
+            del sys.modules[name]
 
 
 @pytest.mark.usefixtures("as_a_script")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_is_true(page: Path) -> None:
+@pytest.mark.timeout(600)  # two cores that others use too, and a page with a real model
+def test_a_page_is_true(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block and every command of the page runs, and every output it shows is what was printed."""
-    if NEEDS_SANDBOX in page.read_text(encoding="utf-8"):
+    text = page.read_text(encoding="utf-8")
+    if NEEDS_MODEL in text:
+        pytest.importorskip("xllamacpp")
+        if not DEFAULT.path.is_file():
+            pytest.skip("the model is not here; `hookline model get` fetches it")
+        monkeypatch.setenv("HOOKLINE_CACHE_DIR", str(DEFAULT.path.parents[1]))
+    if NEEDS_SANDBOX in text:
         status = Sandbox(".").status
         if not status.contained:
             pytest.skip(f"no sandbox works here: {status.reason}")

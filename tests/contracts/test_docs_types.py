@@ -13,23 +13,43 @@ import sys
 from pathlib import Path
 
 import pytest
-from true_pages import FILE, NOT_RUN, blocks_of
+from true_pages import FILE, NOT_RUN, blocks_of, name_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def modules_of(page: Path) -> dict[str, str]:
-    """Return the Python modules of a page, each with its text. Lines have the numbers that they have in the page."""
+    """Return the Python modules of a page, each with its text. Lines have the numbers that they have in the page.
+
+    A file that is written twice counts as it is in the end. An import of it finds the module.
+    """
     whole = re.sub(r"\W", "_", str(page.relative_to(page.parents[1])).removesuffix(".md"))
     lines: dict[str, list[str]] = {}
+    files: list[str] = []
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if not block.is_python or NOT_RUN.fullmatch(block.comment):
             continue
-        file = FILE.fullmatch(block.comment)
-        module = lines.setdefault(f"{whole}_{Path(file[1]).stem}" if file else whole, [])
+        name = whole
+        if file := FILE.fullmatch(block.comment):
+            files.append(Path(name_of(file)).stem)
+            name = f"{whole}_{files[-1]}"
+            lines.pop(name, None)
+        module = lines.setdefault(name, [])
         module += [""] * (block.line - 1 - len(module)) + block.text.splitlines()
-    return {name: "\n".join([*text, ""]) for name, text in lines.items()}
+    found = {name: "\n".join([*text, ""]) for name, text in lines.items()}
+    for file_name in files:
+        ours = f"{whole}_{file_name}"
+        found = {
+            name: re.sub(
+                rf"^import {file_name}$",
+                f"import {ours} as {file_name}",
+                text.replace(f"from {file_name} import", f"from {ours} import"),
+                flags=re.MULTILINE,
+            )
+            for name, text in found.items()
+        }
+    return found
 
 
 def errors_in(pages: list[Path], place: Path) -> list[str]:

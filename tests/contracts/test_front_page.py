@@ -14,7 +14,10 @@ from true_pages import OUTPUT, blocks_of
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS]
+PAGES = [
+    *(ROOT / f"{each}.md" for each in ("README", "CONTRIBUTING", "SECURITY", "examples/README")),
+    *DOCS,
+]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

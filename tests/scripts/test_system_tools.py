@@ -163,3 +163,21 @@ def test_what_consists_of_many_packages_is_roots_to_install(
     wanted(tools, "one", "debian as root", "prog")
     tools.ensure()
     assert tools.missing() == {"one": "only root can install its packages"}
+
+
+def test_another_version_of_a_pinned_program_is_installed_again(
+    tools: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that an earlier version of the table brought is not taken for the one that is wanted now."""
+    old = tools.Tool("Thing", "thing==1.0", "thing", "pypi")
+    new = old._replace(package="thing==2.0 helper==3.1")
+    planted(tools.PLACE / "Thing" / "bin", "thing")
+    assert tools.find(old) is None  # nothing says which version it is
+    assert tools._link(old, tools.PLACE / "Thing" / "bin") == ""
+    assert tools.find(old) is not None
+    assert tools.find(new) is None
+    monkeypatch.setattr(tools, "WANTED", (new,))
+    installed: list[str] = []
+    monkeypatch.setattr(tools, "_install", lambda tool: installed.append(tool.package) or "")
+    tools.ensure()
+    assert installed == [new.package]

@@ -6,6 +6,7 @@ line before a block says how it is treated:
     <!-- not run: reason -->   the Python block that follows is shown, not run
     <!-- output -->            the block that follows is what the Python block before it prints
     <!-- file: NAME -->        the block that follows is put into a file; a script that begins with #! can be run
+    <!-- example: PATH -->     the same, and it is what that file of the repository says
     <!-- run -->               the block that follows is a terminal: what stands after `$ ` is run, and prints the
                                lines below it, on standard output and standard error
 
@@ -31,12 +32,13 @@ import pytest
 
 FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+|~~~+) *(?P<language>[\w+-]*)")
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
-FILE = re.compile(r"<!-- file: (\S+) -->")
+FILE = re.compile(r"<!-- (?:file: (?P<name>\S+)|example: (?P<example>\S+)) -->")
 OUTPUT = "<!-- output -->"
 TERMINAL = "<!-- run -->"
 SAME_OUTPUT = doctest.OutputChecker().check_output
 
-_SOURCE = Path(__file__).parents[2] / "src"
+_ROOT = Path(__file__).parents[2]
+_SOURCE = _ROOT / "src"
 _PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
 _PATIENCE = 100.0
 
@@ -95,9 +97,22 @@ def run_page(path: Path) -> int:
         elif block.comment == TERMINAL:
             _type(block, path)
             ran += 1
-        elif name := FILE.fullmatch(block.comment):
-            _write(Path(name[1]), block.text)
+        elif file := FILE.fullmatch(block.comment):
+            if file["example"]:
+                original = (_ROOT / file["example"]).read_text(encoding="utf-8")
+                _same(
+                    block.text,
+                    original,
+                    f"{path.name}:{block.line}: the page says",
+                    "the file says",
+                )
+            _write(Path(name_of(file)), block.text)
     return ran
+
+
+def name_of(file: re.Match[str]) -> str:
+    """The name under which a block is written."""
+    return file["name"] or Path(file["example"]).name
 
 
 def _run(block: Block, path: Path, module: types.ModuleType) -> str:
@@ -159,7 +174,7 @@ def _typed(command: str) -> str:
     known = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("HOOKLINE_", "XDG_"))
+        if not name.startswith(("HOOKLINE_", "XDG_")) or name == "HOOKLINE_CACHE_DIR"
     }
     done = subprocess.run(
         ["sh", "-c", command],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.cli.assembly.capabilities import capability_names
+from hookline.cli.assembly.packages import packaged_capabilities
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import recorded_runs
 from hookline.cli.parser import make_parser
@@ -56,7 +57,8 @@ def _add_completer(action: Any, completers: dict[str, Any]) -> None:
     if action.metavar in completers:
         action.complete = completers[action.metavar]
     elif "--capability" in action.option_strings or "--without" in action.option_strings:
-        action.choices = sorted(capability_names())
+        offered = (each.name for each in packaged_capabilities())
+        action.choices = sorted({*capability_names(), *offered})
 
 
 def _print_runs() -> int:

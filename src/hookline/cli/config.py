@@ -7,11 +7,13 @@ import inspect
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hookline import capabilities
 from hookline.cli.assembly.capabilities import capability_names, options_of, schema_of
+from hookline.cli.assembly.packages import packaged_capabilities
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
@@ -55,13 +57,16 @@ def _is_secret(path: tuple[str | int, ...]) -> bool:
 
 
 def print_schema(_arguments: argparse.Namespace) -> int:
-    """The JSON schema of configuration files."""
-    print(json.dumps(full_schema(), indent=2))
+    """The JSON schema of configuration files, with the capabilities of the packages that are installed here."""
+    print(json.dumps(full_schema(each.name for each in packaged_capabilities()), indent=2))
     return Exit.DONE
 
 
-def full_schema() -> dict[str, Any]:
-    """The JSON schema of configuration files, with the hook points, the capabilities and their options."""
+def full_schema(packaged: Iterable[str] = ()) -> dict[str, Any]:
+    """The JSON schema of configuration files, with the hook points, the capabilities and their options.
+
+    `packaged` are the names of capabilities whose options are not known, because their packages are not imported.
+    """
 
     def options(kind: Any) -> dict[str, Any]:
         return {
@@ -72,7 +77,8 @@ def full_schema() -> dict[str, Any]:
         }
 
     kinds = {name: getattr(capabilities, kind) for name, kind in sorted(capability_names().items())}
-    return json_schema(_points(), {name: options(kind) for name, kind in kinds.items()})
+    known = {name: options(kind) for name, kind in kinds.items()}
+    return json_schema(_points(), {**{name: {"type": "object"} for name in packaged}, **known})
 
 
 def _points() -> dict[str, Any]:

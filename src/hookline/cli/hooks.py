@@ -17,6 +17,7 @@ import msgspec
 
 from hookline.agent import Agent
 from hookline.cli.assembly.agent import AgentAdditions, open_agent, without_model
+from hookline.cli.assembly.capabilities import packages_of
 from hookline.cli.exits import Exit
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
@@ -66,32 +67,36 @@ def list_hooks(arguments: argparse.Namespace) -> int:
         return _list_points(arguments)
     take_target(arguments, arguments.words, most=0)
 
+    settings = load_settings(arguments)
+
     async def print_hooks(agent: Agent) -> None:
-        rows = _rows(agent)
+        rows = _rows(agent, packages_of(settings))
         if arguments.json:
             print_json(*rows)
             return
+        for row in rows:
+            if package := row.pop("package", ""):
+                row["from"] += f" ({package})"
         print_table([[printable(cell) for cell in row.values()] for row in rows])
 
-    _with_agent(load_settings(arguments), print_hooks)
+    _with_agent(settings, print_hooks)
     return Exit.DONE
 
 
-def _rows(agent: Agent) -> list[dict[str, str]]:
+def _rows(agent: Agent, packages: dict[str, str]) -> list[dict[str, str]]:
     rows = []
     for point in HookPoint:
         plan = agent.definition.plans.of(point.value)
         for entry in plan.entries if plan is not None else ():
-            matcher = entry.registration.matcher
-            rows.append(
-                {
-                    "point": point.value,
-                    "hook": entry.name,
-                    "tier": entry.tier_name,
-                    "from": entry.registration.source or "yours",
-                    "when": "always" if matcher is None else describe(matcher),
-                }
-            )
+            matcher, source = entry.registration.matcher, entry.registration.source
+            row = {
+                "point": point.value,
+                "hook": entry.name,
+                "tier": entry.tier_name,
+                "from": source or "yours",
+                "when": "always" if matcher is None else describe(matcher),
+            }
+            rows.append({**row, "package": packages[source]} if source in packages else row)
     return rows
 
 

@@ -12,6 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hookline.cli.assembly.packages import (
+    NamedCapability,
+    find_packaged,
+    packaged_capabilities,
+)
 from hookline.config import Settings
 from hookline.config.trust import trust_file
 from hookline.config.validation import suggest
@@ -63,10 +68,20 @@ def _class_name(name: str) -> str | None:
     return usual if is_usual else capability_names().get(name)
 
 
-def _class_of(name: str) -> Any:
+def packages_of(settings: Settings) -> dict[str, str]:
+    """The capabilities of the configuration that come from packages, each with its package and version."""
+    names = [name for name in settings.configuration.capabilities if _class_name(name) is None]
+    found = [each for each in map(find_packaged, names) if each is not None]
+    return {each.name: each.package for each in found}
+
+
+def _class_of(name: str, where: str = "") -> Any:
+    """The class of a capability. One of a package is imported for that."""
     from hookline import capabilities
 
-    return getattr(capabilities, _class_name(name) or "")
+    own = _class_name(name)
+    packaged = None if own else find_packaged(name)
+    return packaged.load(where) if packaged else getattr(capabilities, own or "")
 
 
 # --- options ------------------------------------------------------------------------------------------
@@ -92,10 +107,11 @@ def schema_of(kind: Any, option: str) -> dict[str, Any]:
 
     def carrier() -> None: ...
 
-    constructor = kind.__init__
-    carrier.__annotations__ = {"it": constructor.__annotations__.get(option, Any)}
+    is_class = isinstance(kind, type)
+    constructor = kind.__init__ if is_class else kind
+    carrier.__annotations__ = {"it": getattr(constructor, "__annotations__", {}).get(option, Any)}
     try:
-        hint = typing.get_type_hints(carrier, constructor.__globals__)["it"]
+        hint = typing.get_type_hints(carrier, getattr(constructor, "__globals__", {}))["it"]
     except NameError:  # a type that is imported for type checkers only
         return {}
     return _schema_of_type(hint)
@@ -135,17 +151,28 @@ def _explain_mismatch(value: Any, schema: dict[str, Any]) -> str:
 
 
 def check_capability(name: str, options: dict[str, Any]) -> Iterator[tuple[str, ConfigError]]:
-    """The mistakes in a capability's table: its name, an option, or a value. Each with the option it is about."""
-    if _class_name(name) is None:
-        remedy = suggest(name, sorted(capability_names()))
+    """The mistakes in a capability's table: its name, an option, or a value. Each with the option it is about.
+
+    Nothing that a file names is imported for that: options for a capability of a package are checked when it is made.
+    """
+    is_own = _class_name(name) is not None
+    if not is_own and find_packaged(name) is None:
+        offered = [each.name for each in packaged_capabilities()]
+        remedy = suggest(name, sorted([*capability_names(), *offered]))
         yield "", ConfigError(f"there is no capability '{name}'.", remedy=remedy)
         return
     if not isinstance(options.get("enabled", True), bool):
         value = options["enabled"]
         yield "enabled", ConfigError(f"'{name}.enabled' is {value!r}: expected true or false.")
+    if is_own and options.keys() - {"enabled"}:
+        yield from _check_options(name, _class_of(name), options)
+
+
+def _check_options(
+    name: str, kind: Any, options: dict[str, Any]
+) -> Iterator[tuple[str, ConfigError]]:
+    known = options_of(kind)
     for option in [each for each in options if each != "enabled"]:
-        kind = _class_of(name)
-        known = options_of(kind)
         if option not in known:
             problem = f"'{name}' has no option '{option}'."
             yield option, ConfigError(problem, remedy=suggest(option, known))
@@ -183,7 +210,13 @@ def capabilities_of(
 def _make(
     name: str, options: dict[str, Any], settings: Settings, folder: Path, commands: Any
 ) -> Any:
-    kind, where = _class_of(name), settings.where("capabilities", name)
+    where = settings.where("capabilities", name)
+    kind = _class_of(name, where)
+    is_packaged = _class_name(name) is None
+    if is_packaged:  # those of our own were checked with their file
+        for option, problem in _check_options(name, kind, options):
+            place = settings.where("capabilities", name, option)
+            raise ConfigError(f"{place}: {problem.message}", remedy=problem.remedy)
     parameters = inspect.signature(kind).parameters
     sources: list[str] = []
     if _has_sources(kind):
@@ -207,7 +240,8 @@ def _make(
                 remedy=f"Add it to the configuration: [capabilities.{name}] {option} = ...",
             )
     try:
-        return kind(*sources, **options)
+        made = kind(*sources, **options)
+        return NamedCapability(made, name) if is_packaged else made
     except TypeError as error:
         raise ConfigError(f"{where}: the options of '{name}' do not fit: {error}.") from error
 
