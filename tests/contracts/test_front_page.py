@@ -85,29 +85,38 @@ def _anchor(heading: str) -> str:
 
 
 def test_the_first_screen_is_short() -> None:
-    """One sentence, the two commands by line 20, and by line 30 an example of at most 12 lines with its output."""
+    """One sentence, a picture, the commands by line 30, and then an example of at most 12 lines with its output."""
     lines = README.splitlines()
     begins = lines.index("## Install")
     assert begins < 10
-    assert "python3 scripts/test.py" in "\n".join(lines[:20])
+    assert "python3 scripts/test.py" in "\n".join(lines[:30])
     example, output = [block for block in blocks_of(README) if block.language][:2]
     assert (example.is_python, output.comment) == (True, OUTPUT)
-    assert example.line <= 30
+    assert example.line <= 35
     assert len(example.text.splitlines()) <= 12
 
 
 def test_the_second_example_is_a_hook_that_stops_a_tool() -> None:
-    """It follows the first, its output shows what the model read, and one picture is enough."""
-    runs = [block for block in blocks_of(README) if block.is_python or block.comment == OUTPUT]
+    """It follows the first, and its output shows what the model read."""
+    runs = [block for block in blocks_of(README) if block.runs or block.comment == OUTPUT]
     assert [block.is_python for block in runs[:4]] == [True, False, True, False]
     assert "HookOutcome.block" in runs[2].text
     assert "Blocked: " in runs[3].text
-    assert re.findall(r"!\[[^]]*\]\((.*?)\)", README) == ["docs/terminal.svg"]
+    pictures = re.findall(r"!\[[^]]*\]\((.*?)\)", README)
+    assert pictures == ["docs/timeline.svg", "docs/terminal.svg"]
+
+
+def test_a_real_model_needs_no_more_lines_than_a_scripted_one() -> None:
+    """The second block of Python is the first one with a model that needs a key."""
+    scripted, real = [block for block in blocks_of(README) if block.is_python][:2]
+    assert (scripted.runs, real.runs) == (True, False)
+    assert len(real.text.splitlines()) <= 10
+    assert ".with_model(" in real.text
 
 
 def test_what_the_first_page_installs_is_all_that_the_command_uses() -> None:
     """The extra it names brings the model without a key, the bash tool of its example, and Markdown."""
-    named = re.search(r'^pip install "\.\[(\w+)\]"', README, re.MULTILINE)
+    named = re.search(r'^pipx install "\.\[(\w+)\]"', README, re.MULTILINE)
     assert named is not None
     assert {"local", "shell", "markdown"} <= _brought_by(named[1])
 
@@ -132,6 +141,7 @@ def test_the_first_page_goes_from_the_example_to_the_notes() -> None:
         "Install",
         "An agent",
         "A hook that stops a tool",
+        "What sets it apart",
         "The lifecycle",
         "The command",
         "Where to read on",

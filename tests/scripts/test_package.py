@@ -80,6 +80,37 @@ def test_it_installs_and_runs_in_an_empty_environment(
     assert "The hook no-secrets blocked the call, once." in shown
 
 
+def test_every_way_to_install_works_with_the_python_of_debian(
+    packages: dict[str, Path], tmp_path: Path
+) -> None:
+    """`pip install` outside of an environment is refused there. The commands of the README run with a wheel file."""
+    python = Path("/usr/bin/python3")
+    if not any(Path("/usr/lib").glob("python3*/EXTERNALLY-MANAGED")):
+        pytest.skip("the system's Python takes packages: this is not Debian's")
+    env = {"PATH": f"{tmp_path}/bin:{ROOT}/.system-tools/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    env |= {"UV_PYTHON": str(python), "UV_OFFLINE": "1", "UV_FIND_LINKS": str(WHEELS)}
+    env |= {"PIPX_DEFAULT_PYTHON": str(python), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS)}
+    env |= {"UV_TOOL_BIN_DIR": f"{tmp_path}/uv", "PIPX_BIN_DIR": f"{tmp_path}/pipx"}
+    refused = subprocess.run(
+        [python, "-m", "pip", "install", packages["wheel"]], env=env, capture_output=True, text=True
+    )
+    assert "externally-managed-environment" in refused.stderr
+    readme = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r'^((?:uv|pipx|python3) .*?"\.\[terminal\]")', readme, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        line = command.replace(".[terminal]", str(packages["wheel"]))
+        ran = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, (line, ran.stdout + ran.stderr)
+    for place in ("uv", "pipx", ".venv/bin"):
+        shown = subprocess.run(
+            [tmp_path / place / "hookline", "--version"], capture_output=True, text=True
+        )
+        assert hookline.__version__ in shown.stdout, place
+
+
 def test_the_wheel_holds_the_package_and_the_sdist_what_its_tests_need(
     packages: dict[str, Path],
 ) -> None:
