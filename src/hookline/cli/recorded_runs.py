@@ -65,7 +65,8 @@ class Invocation(msgspec.Struct, frozen=True):
     def current(cls, flags: Layer, settings: Settings, without: tuple[str, ...] = ()) -> Invocation:
         """How a run is started now. Keys and addresses are not recorded.
 
-        Variables that say what the agent may do count as flags: whoever continues the run may not have them.
+        The model counts as a flag, and so do variables that say what the agent may do: whoever continues the run may
+        have chosen another model, and may not have these variables.
         """
         left_out = ("model_settings", "journal")
         given = {name: value for name, value in flags.data.items() if name not in left_out}
@@ -79,6 +80,10 @@ class Invocation(msgspec.Struct, frozen=True):
             if settings.merged.where(path).startswith("$"):
                 put(kept, path, _value_at(settings.merged.data, path))
                 sources[".".join(path)] = flag
+        model = settings.merged.data.get("model")
+        if model and not settings.target:
+            kept["model"] = model
+            sources.setdefault("model", "--model")
         return cls(
             str(Path.cwd()), kept, sources, settings.agent, settings.is_bare, without=without
         )

@@ -25,7 +25,7 @@ from hookline.command_hooks import (
 )
 from hookline.config import Layer, TrustStatus
 from hookline.config.layers import read_layer
-from hookline.config.locations import is_file, project_files, project_of, user_folder
+from hookline.config.locations import is_file, own_file, project_files, project_of
 from hookline.config.trust import TrustFile, fingerprints, named_files, read_texts, trust_file
 from hookline.config.untrusted import refuse_endpoints
 from hookline.containment.shell.git_trust import configuration_hash, repository_objection
@@ -195,7 +195,7 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
 
 def pages_of(project: Path, layers: list[Layer]) -> Pages:
     """The places of subagents, skills and plugins that files of the project or of the user name."""
-    own = user_folder(os.environ) / "config.toml"
+    own = own_file(os.environ)
     plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
     found: Pages = {"agents": [], "skills": [], "plugins": places_of(plugins, project)}
     for layer in [*layers, *([read_layer(own)] if is_file(own) else ())]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from hookline.config.layers import Layer, Merged, check_layer, leaves, put, read_layer, write_path
-from hookline.config.locations import is_file, project_files, project_of, user_folder
+from hookline.config.locations import is_file, own_file, project_files, project_of
 from hookline.config.schema import Configuration, KeyPath, PlaceName, SandboxName
 from hookline.config.trust import TrustStatus, fingerprints, trust_file
 from hookline.config.untrusted import keep_stricter, refuse_endpoints, restricts
@@ -102,7 +102,7 @@ def load(
     environment = Layer("environment", {})
     written: list[Layer] = []
     if not bare:
-        own = user_folder(environ) / "config.toml"
+        own = own_file(environ)
         written = [read_layer(own)] if is_file(own) else []
         for layer in written:
             merged.add_layer(layer)

@@ -39,6 +39,11 @@ def user_folder(environ: Mapping[str, str]) -> Path:
     return _folder(environ, "HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
 
 
+def own_file(environ: Mapping[str, str]) -> Path:
+    """The user's own configuration file."""
+    return user_folder(environ) / "config.toml"
+
+
 def data_folder(environ: Mapping[str, str]) -> Path:
     """The directory of the journals."""
     return _folder(environ, "HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")

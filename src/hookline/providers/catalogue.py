@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
 from hookline.errors import BuildError
@@ -14,13 +15,33 @@ class _Entry(NamedTuple):
     module: str
     factory: str
     extra: str
+    client: str
+    """The module that the extra installs."""
+    keys: tuple[str, ...] = ()
+    """Where the provider looks for a key in the environment."""
 
 
 _CATALOGUE = {
-    "anthropic": _Entry("hookline.providers.anthropic", "AnthropicProvider", "anthropic"),
-    "google": _Entry("hookline.providers.google", "GoogleProvider", "google"),
-    "local": _Entry("hookline.providers.local", "LocalProvider", "local"),
-    "openai": _Entry("hookline.providers.openai", "OpenAIProvider", "openai"),
+    "anthropic": _Entry(
+        "hookline.providers.anthropic",
+        "AnthropicProvider",
+        "anthropic",
+        "anthropic",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    ),
+    "google": _Entry(
+        "hookline.providers.google",
+        "GoogleProvider",
+        "google",
+        "google.genai",
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    ),
+    "lmstudio": _Entry("hookline.providers.openai", "LMStudioProvider", "openai", "openai"),
+    "local": _Entry("hookline.providers.local", "LocalProvider", "local", "xllamacpp"),
+    "ollama": _Entry("hookline.providers.openai", "OllamaProvider", "openai", "openai"),
+    "openai": _Entry(
+        "hookline.providers.openai", "OpenAIProvider", "openai", "openai", ("OPENAI_API_KEY",)
+    ),
 }
 
 
@@ -34,6 +55,21 @@ class ModelName(NamedTuple):
 def provider_names() -> tuple[str, ...]:
     """The providers that ship with Hookline."""
     return tuple(_CATALOGUE)
+
+
+def missing_extra(provider: str) -> str:
+    """The extra that a provider needs and that is not installed; empty if it is. Nothing is imported."""
+    entry = _CATALOGUE[provider]
+    try:
+        is_here = find_spec(entry.client) is not None
+    except (ImportError, ValueError):
+        is_here = False
+    return "" if is_here else entry.extra
+
+
+def key_variables(provider: str) -> tuple[str, ...]:
+    """The variables in which a provider looks for a key. Nothing is imported."""
+    return _CATALOGUE[provider].keys
 
 
 def split_name(name: str, also: tuple[str, ...] = ()) -> ModelName:

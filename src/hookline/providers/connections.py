@@ -73,7 +73,7 @@ def _proxy_problem(proxy: str) -> str:
 
 
 def transport_failure(
-    error: BaseException, *, provider: str, url: str, timeout: float
+    error: BaseException, *, provider: str, url: str, timeout: float, proxy: str = ""
 ) -> ModelError:
     """The error for a request that got no answer, or only a part of one; the causes of `error` say which."""
     causes = tuple(_causes(error))
@@ -84,7 +84,7 @@ def transport_failure(
     def is_due_to(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in causes)
 
-    server, proxy = origin(url), proxy_for(url)
+    server = origin(url)
     if proxy and is_due_to(*_BEFORE_THE_HOST) and not is_due_to(ssl.SSLError):
         return ConnectionLostError(
             f"{provider}: the proxy {origin(proxy)}, on the way to {server}, cannot be used.",

