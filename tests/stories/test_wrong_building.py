@@ -93,7 +93,10 @@ def test_a_model_by_name_needs_a_provider() -> None:
     """The message says which there are."""
     message = refused(lambda: AgentBuilder().with_model("gpt-5"))
     assert "there is no provider 'gpt-5'" in message
-    assert "Write provider:model, with one of: anthropic, google, lmstudio, local, ollama, openai, script." in message
+    assert (
+        "Write provider:model, with one of: anthropic, google, lmstudio, local, ollama, openai, script."
+        in message
+    )
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "google", "openai"])

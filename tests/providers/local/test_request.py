@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.errors import MalformedResponseError, UnsupportedError
+from hookline.errors import MalformedResponseError, ModelError, UnsupportedError
 from hookline.providers.local.reply import ReplyFormat
 from hookline.providers.local.request import LocalRequest, plain_prompt, tool_prompt
 from hookline.state import (
@@ -418,3 +418,92 @@ def test_the_prompt_has_the_form_of_the_answer() -> None:
         tool_prompt(request(UserMessage("Hi."), output_schema=schema), ReplyFormat((READ, LIST))),
     ):
         assert "zebras" in turns(prompt)[0][1]
+
+
+# --- what helps a small model -----------------------------------------------------------------------------
+
+
+def test_a_small_model_is_offered_few_tools() -> None:
+    """Those nearest to the question, the one that is asked for, and those it has used; a larger one gets all."""
+    names = (
+        "read",
+        "list",
+        "glob",
+        "search",
+        "write",
+        "edit",
+        "bash",
+        "exec",
+        "bash_poll",
+        "bash_stop",
+    )
+    text = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    tools = tuple(
+        ToolSpec(name, f"It is {name}.", NOTHING if name == "list" else text) for name in names
+    )
+
+    def offered(*messages: Message, is_small: bool = True, **fields: Any) -> list[str]:
+        request = InferenceRequest(messages=list(messages), tools=tools, **fields)
+        prompt = LocalRequest(request, is_small=is_small).completion.prompt
+        return [name for name in names if f"\n{name}(" in prompt]
+
+    question = UserMessage("What does notes.txt say?")
+    assert len(offered(question)) == 3
+    assert "read" in offered(question)
+    assert "list" in offered(UserMessage("Which files are in this folder?"))
+    assert "bash_stop" in offered(question, tool_choice="bash_stop")
+    used = AssistantMessage("", (ToolCall("1", "exec", {"path": "x"}),))
+    assert "exec" in offered(question, used, ToolMessage("1", "exec", "done"))
+    assert offered(question, is_small=False) == list(names)
+
+
+LOOP = "The file is notes.txt and it is long. "
+
+
+@pytest.mark.parametrize("has_tools", [True, False])
+def test_a_small_model_that_repeats_itself_has_failed(has_tools: bool) -> None:
+    """It is stopped while it writes. Repeating what was read is no failure, and a larger model is left alone."""
+
+    def write(
+        text: str, *more: Message, size: int = 7, is_small: bool = True, **fields: Any
+    ) -> str:
+        messages = [UserMessage("Go."), *more]
+        tools = TOOLS if has_tools else ()
+        request = InferenceRequest(messages=messages, tools=tools, **fields)
+        local = LocalRequest(request, is_small=is_small)
+        whole = ReplyFormat(tools).write_answer(text) if has_tools else text
+        said = ""
+        for start in range(0, len(whole), size):
+            said += "".join(each.text for each in local.feed(whole[start : start + size]))  # type: ignore[union-attr]
+        local.end(is_cut=True)
+        return said
+
+    for text in (LOOP * 20, "Well. " + "no " * 40, "x. " + "a, b, " * 20, LOOP * 3 + "The file"):
+        for size in (7, 10_000):
+            with pytest.raises(ModelError, match="repeats itself"):
+                write(text, size=size)
+        assert write(text, is_small=False) == text
+    assert write(LOOP * 20, ToolMessage("1", "look", LOOP * 20)) == LOOP * 20
+    fine = LOOP * 2 + "no no no. " + " ".join(f"{n}. go to a{n}.txt" for n in range(40))
+    assert write(fine) == fine
+
+
+def test_a_small_model_that_repeats_its_calls_has_failed() -> None:
+    """Also if there are others in between. A new question begins anew, and a larger model is left alone."""
+    messages = called("look", "go", "look", "go", "look", path="x")
+    request = InferenceRequest(messages=messages, tools=TOOLS)
+    with pytest.raises(ModelError, match="the same call of 'look' 3 times"):
+        LocalRequest(request, is_small=True)
+    LocalRequest(request)
+    later = InferenceRequest(messages=[*messages, UserMessage("Again.")], tools=TOOLS)
+    LocalRequest(later, is_small=True)
+    LocalRequest(InferenceRequest(messages=messages[:-2], tools=TOOLS), is_small=True)
+
+
+def test_a_small_model_may_repeat_itself_in_json() -> None:
+    """A list of equal values is an answer."""
+    schema = {"type": "array", "items": {"type": "integer"}}
+    request = InferenceRequest(messages=[UserMessage("Go.")], output_schema=schema)
+    local = LocalRequest(request, is_small=True)
+    local.feed("[" + "1, " * 40 + "1]")
+    local.end(is_cut=False)

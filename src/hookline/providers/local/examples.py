@@ -306,6 +306,12 @@ def nearest_examples(
     return _by_nearness(candidates, question)[-_NEAREST:]
 
 
+def nearest_tools(tools: Sequence[ToolSpec], question: str) -> list[str]:
+    """The names of the tools, those whose examples are nearest to a question first."""
+    ranked = reversed(_by_nearness(_all_examples(tools), question))
+    return list(dict.fromkeys(one.tool for one in ranked if one.tool))
+
+
 def likely_tools(tools: Sequence[ToolSpec], question: str) -> frozenset[str]:
     """The tools of the examples nearest to a question.
 

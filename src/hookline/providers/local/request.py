@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import MalformedResponseError, UnsupportedError
+from hookline.errors import MalformedResponseError, ModelError, UnsupportedError
 from hookline.providers.base import CallPiece, TextPiece
 from hookline.providers.local.engine import Completion
 from hookline.providers.local.examples import (
@@ -17,6 +17,7 @@ from hookline.providers.local.examples import (
     first_examples,
     likely_tools,
     nearest_examples,
+    nearest_tools,
 )
 from hookline.providers.local.reply import ReplyFormat, ReplyReader, is_json, schema_grammar
 from hookline.state import (
@@ -40,7 +41,16 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
 _JSON_START = re.compile(r'\s*(?:$|[\[{"0-9tfn-])')
 _PENALTY = 1.2
 _SHORT = 200
-"""Tokens that are enough for a small model with tools; after that it repeats itself."""
+"""Tokens that are enough for a small model with tools."""
+_FEW_TOOLS = 3
+"""Tools that are offered to a small model. With them, and not with four, there are as many examples of an answer."""
+_WORD = re.compile(r"\w+")
+_TIMES = 3
+_LEAST = 16
+"""Words at the end of an answer that are the same part again and again: at least three times, and so many in all."""
+_REPEATS = "Ask in other words, or use another model."
+_STRIDE = 40
+"""Characters after which a growing answer is looked at again."""
 
 
 class LocalRequest:
@@ -53,6 +63,12 @@ class LocalRequest:
         self._is_structured = schema is not None
         self._may_stop_anywhere = bool(request.options.get("stop"))
         self._text = ""
+        # JSON repeats itself for good reasons.
+        self._messages = request.messages if is_small and schema is None else None
+        self._answer, self._seen = "", 0
+        if is_small:
+            _refuse_repeated_calls(request.messages)
+            request = request.with_tools(_few_tools(request))
         options = _check_options(request.options)
         if request.tools:
             form = ReplyFormat(request.tools)
@@ -72,7 +88,19 @@ class LocalRequest:
         self.completion = Completion(prompt, grammar, repeat_penalty=penalty, **options)
 
     def feed(self, text: str) -> Sequence[TextPiece | CallPiece]:
-        """The pieces in the next part of the reply."""
+        """The pieces in the next part of the reply. A small model that repeats itself is stopped."""
+        pieces = self._read(text)
+        self._answer += "".join(each.text for each in pieces if isinstance(each, TextPiece))
+        if len(self._answer) - self._seen > _STRIDE:
+            self._check_answer()
+        return pieces
+
+    def _check_answer(self) -> None:
+        self._seen = len(self._answer)
+        if self._messages is not None:
+            _refuse_repetition(self._answer, self._messages)
+
+    def _read(self, text: str) -> Sequence[TextPiece | CallPiece]:
         if self._reader is not None:
             return self._reader.feed(text)
         self._text += text
@@ -85,6 +113,7 @@ class LocalRequest:
 
         One that ran out of tokens, or met a word that the user wants to stop at, may end anywhere.
         """
+        self._check_answer()
         is_cut = is_cut or self._may_stop_anywhere
         if self._reader is not None:
             return self._reader.end(is_cut=is_cut)
@@ -122,7 +151,43 @@ def _refuse_attachments(messages: Sequence[Message]) -> None:
             )
 
 
+def _refuse_repeated_calls(messages: Sequence[Message]) -> None:
+    """Refuse to ask again a model that makes the same call, perhaps with others in between, for the third time."""
+    made = [(call.name, call.args) for call in _latest_calls(messages)]
+    for name, args in made:
+        if made.count((name, args)) >= _TIMES:
+            raise ModelError(
+                f"local: the model repeats itself and gives no answer: the same call of '{name}' {_TIMES} times.",
+                remedy=_REPEATS,
+            )
+
+
+def _refuse_repetition(answer: str, messages: Sequence[Message]) -> None:
+    """Refuse an answer that ends in one part again and again, unless that was read somewhere."""
+    words = _WORD.findall(answer.lower())[:-1]  # the last one may be half a word
+    for length in range(1, len(words) // _TIMES + 1):
+        repeated = words[-max(_LEAST, _TIMES * length) :]
+        if len(repeated) >= _LEAST and repeated[length:] == repeated[:-length]:
+            said = " ".join(repeated)
+            if any(said in " ".join(_WORD.findall(each.text.lower())) for each in messages):
+                return
+            raise ModelError(
+                f"local: the model repeats itself and gives no answer: "
+                f"'{' '.join(words[-length:])}' again and again.",
+                remedy=_REPEATS,
+            )
+
+
 # --- the tools that may be called now ---------------------------------------------------------------
+
+
+def _few_tools(request: InferenceRequest) -> tuple[ToolSpec, ...]:
+    """The tools for a small model: those in use, and those nearest to the question."""
+    used = [call.name for call in _latest_calls(request.messages)]
+    near = nearest_tools(request.tools, _last_question(request.messages))
+    names = list(dict.fromkeys((request.tool_choice, *used, *near)))
+    known = [name for name in names if any(tool.name == name for tool in request.tools)]
+    return tuple(tool for tool in request.tools if tool.name in known[:_FEW_TOOLS])
 
 
 def _allowed_tools(request: InferenceRequest) -> list[ToolSpec]:
