@@ -252,6 +252,8 @@ def test_a_model_is_used_from_now_on(place: Any) -> None:
     assert done.returncode == Exit.DONE
     assert own_file(place).read_text().endswith("\n# mine\n")
     assert place.run("run", "Hi").stdout == "I am a script.\n"
+    place.run("model", "use", "local:models/x.gguf")  # it holds in every directory
+    assert f'"local:{place.project}/models/x.gguf"' in own_file(place).read_text()
     wins = place.run("model", "use", "local:", HOOKLINE_MODEL="openai:gpt-5")
     assert "here, $HOOKLINE_MODEL names another" in wins.stderr
     before = own_file(place).read_text()

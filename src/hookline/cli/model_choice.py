@@ -22,7 +22,7 @@ import msgspec
 
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.guards import Guards, can_ask
-from hookline.cli.terminal import align_columns, fit_text, printable, width
+from hookline.cli.terminal import fit_text, printable, width, wrap_text
 from hookline.config import Layer
 from hookline.config.locations import own_file
 from hookline.config.own_file import write_model
@@ -41,6 +41,9 @@ _LARGEST = 1 << 20
 _MOST = 20
 _MODEL_NAME = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """Any program may listen on a port: what is no name is not shown."""
+_COLUMN = 24
+"""Columns of a name; a longer one moves only its own line."""
+_DIGITS = 4
 _NO_CHAT = "embed"
 """Models with this in their name answer no question."""
 
@@ -59,8 +62,12 @@ class Choice(NamedTuple):
 
 def find_choices(folder: Path) -> list[Choice]:
     """What can be used here; the default answer first. Both ports are asked for their models."""
-    small = f"the small model {DEFAULT.title}, in this process: no key, often wrong"
-    return [Choice(SMALL, small), *_files(folder), *_served(), *_keyed()]
+    return [
+        Choice(SMALL, "the small model here: no key, often wrong"),
+        *_files(folder),
+        *_served(),
+        *_keyed(),
+    ]
 
 
 def _files(folder: Path) -> Iterator[Choice]:
@@ -166,7 +173,8 @@ def ask_for_model() -> str:
     choices = find_choices(Path.cwd())
     _say("which model shall answer? Nothing was sent to any of them.")
     _print_list(choices)
-    _show(f"Your answer is kept in {own_file(os.environ)}; {_OTHER}\n")
+    for line in wrap_text(f"Your answer is kept in {own_file(os.environ)}; {_OTHER}", width()):
+        _show(f"{line}\n")
     while True:
         try:
             choice = _read_choice(_read("A number, or the name of a model [1]: "), choices)
@@ -179,18 +187,15 @@ def ask_for_model() -> str:
 
 
 def _print_list(choices: Sequence[Choice]) -> None:
-    rows = [
-        (f"{number:>3}", printable(each.model) + ("NAME" * each.needs_name), each.about)
-        for number, each in enumerate(choices, start=1)
-    ]
-    for line in align_columns(rows):
-        _show(f"{fit_text(line, width())}\n")
+    for number, each in enumerate(choices, start=1):
+        name = printable(each.model) + "NAME" * each.needs_name
+        _show(f"{fit_text(f'{number:>3}  {name:<{_COLUMN}}  {each.about}', width())}\n")
 
 
 def _read_choice(text: str, choices: Sequence[Choice]) -> Choice:
     if not text:
         return choices[0]
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _DIGITS:
         return Choice(check_name(text), "")
     if not 1 <= int(text) <= len(choices):
         raise UsageError(f"there is no {text}.", remedy=f"There are 1 to {len(choices)}.")
@@ -198,13 +203,15 @@ def _read_choice(text: str, choices: Sequence[Choice]) -> Choice:
 
 
 def check_name(text: str) -> str:
-    """A name as a person has typed it; an error if no model can have it."""
-    if not text.startswith("script:"):
+    """A name as a person has typed it, with the whole path of a file; an error if no model can have it."""
+    provider, _, name = text.partition(":")
+    if provider != "script":
         try:
             split_name(text, also=("script",))
         except BuildError as error:
             raise UsageError(error.message, remedy=error.remedy) from None
-    return text
+    is_file = provider == "script" or (provider == "local" and name.endswith(".gguf"))
+    return f"{provider}:{os.path.abspath(os.path.expanduser(name))}" if is_file else text
 
 
 def _read(prompt: str) -> str:
