@@ -70,6 +70,38 @@ def test_it_streams_with_colours_and_a_spinner(place: Any) -> None:
     assert "\x1b[32mdone\x1b[0m" in terminal.seen
 
 
+_WAITS = """
+import asyncio, logging, os
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, say
+
+class Waits(ScriptedDriver):
+    async def infer(self, request, turn):
+        logging.getLogger("hookline").warning("a notice of the model")
+        while not os.path.exists("go"):
+            await asyncio.sleep(0.01)
+        return await super().infer(request, turn)
+
+def agent():
+    return AgentBuilder().with_driver(Waits([say("Well.")]))
+"""
+
+
+def test_the_spinner_continues_below_a_line(place: Any) -> None:
+    """While a model works the screen moves, with the time, also after a notice; it is gone at the end."""
+    place.write("waits.py", _WAITS)
+    terminal = opened(place, "run", "waits:agent", "Go.")
+    terminal.wait_for("a notice of the model\r\n")
+    terminal.wait_for("thinking 1 s")
+    terminal.wait_for("thinking 2 s")
+    place.write("go", "")
+    terminal.wait_for("Well.")
+    assert terminal.end() == 0
+    rest = terminal.seen.partition("Well.")[2]
+    assert "thinking" not in rest
+    assert all("thinking" not in line.rpartition("\x1b[K")[2] for line in terminal.seen.split("\n"))
+
+
 def test_no_color(place: Any) -> None:
     """NO_COLOR is respected."""
     terminal = opened(

@@ -165,13 +165,19 @@ class Console:
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
         with self.interrupts.handled():
-            result = await self._run_with_timeout(agent, start())
+            result = await self._run(agent, start())
             while result.status is RunStatus.PAUSED and self.can_ask and not self.interrupts.hits:
                 answers = await self._ask(result, agent)
                 if answers is None:
                     break
-                result = await self._run_with_timeout(agent, resume(result, answers))
+                result = await self._run(agent, resume(result, answers))
         return result
+
+    async def _run(self, agent: Agent, running: Coroutine[Any, Any, RunResult]) -> RunResult:
+        try:
+            return await self._run_with_timeout(agent, running)
+        finally:
+            self.screen.rest()
 
     async def _run_with_timeout(
         self, agent: Agent, running: Coroutine[Any, Any, RunResult]

@@ -7,7 +7,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, TextIO
 
 from hookline.cli.terminal import (
@@ -155,7 +156,7 @@ class Screen:
     def _text(self, record: TextDelta) -> None:
         if not self.is_live or (self._top and record.run_id != self._top):
             return
-        self._hide_spinner()
+        self.rest()
         if not self._is_step_shown and record.text:
             self._show_step(record.step, "", f" {self._model}" if self._model else "")
         self._above = None
@@ -167,6 +168,7 @@ class Screen:
         self._mid_line = not text.endswith("\n") if text else self._mid_line
 
     def _show_response(self, record: ResponseReceived, depth: str) -> None:
+        self.rest()
         self._calls.update({(record.run_id, call.id): call for call in record.calls})
         tokens = record.usage.total_tokens
         used = f", {tokens:,} tokens" if tokens else ""
@@ -270,13 +272,13 @@ class Screen:
             self.say(fit_line(text, is_terminal(self.err)))
 
     def say(self, text: str) -> None:
-        """Show a line, also in quiet mode."""
-        self._hide_spinner()
-        self._show_failure()
-        self._above = None
-        self._fresh_line()
-        self.err.write(f"{text}\n")
-        self.err.flush()
+        """Show a line, also in quiet mode. The spinner continues below it."""
+        with self._spinner.erased() if self._spinner is not None else nullcontext():
+            self._show_failure()
+            self._above = None
+            self._fresh_line()
+            self.err.write(f"{text}\n")
+            self.err.flush()
 
     def send(self, sequence: str) -> None:
         """Send the terminal a control sequence: a title, the bell."""
@@ -293,7 +295,8 @@ class Screen:
         if self._spinner is not None and not self._mid_line:
             self._spinner.show(what)
 
-    def _hide_spinner(self) -> None:
+    def rest(self) -> None:
+        """Nothing happens until the next record: no spinner."""
         if self._spinner is not None:
             self._spinner.hide()
 
@@ -307,7 +310,7 @@ class Screen:
 
     def finish(self, result: RunResult) -> None:
         """Show the answer, if it was not streamed."""
-        self._hide_spinner()
+        self.rest()
         text = result.text
         if text and not (self.is_live and self._streamed.strip() == text.strip()):
             self._fresh_line()
@@ -321,7 +324,7 @@ class Screen:
 
     def close(self) -> None:
         """Finish the current line."""
-        self._hide_spinner()
+        self.rest()
         self._fresh_line()
         self._show_failure()
 
@@ -369,7 +372,7 @@ class Spinner:
         self._stream = stream
         encoding = (getattr(stream, "encoding", "") or "").lower().replace("-", "")
         self._frames = _FRAMES if encoding == "utf8" else _PLAIN_FRAMES
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while its own thread writes
         self._what = ""
         self._since = 0.0
         self._shown = ""
@@ -386,13 +389,23 @@ class Spinner:
         self._wake.set()
 
     def hide(self) -> None:
-        """Erase the line."""
+        """Erase the line, and stop."""
         with self._lock:
             self._what = ""
-            if self._shown:
-                self._stream.write(_ERASED)
-                self._stream.flush()
-                self._shown = ""
+            self._erase()
+
+    @contextmanager
+    def erased(self) -> Iterator[None]:
+        """Erase the line for what is written in the block. It is drawn again below that."""
+        with self._lock:
+            self._erase()
+            yield
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._stream.write(_ERASED)
+            self._stream.flush()
+            self._shown = ""
 
     def _turn(self) -> None:
         frame = 0
