@@ -102,6 +102,35 @@ def test_the_spinner_continues_below_a_line(place: Any) -> None:
     assert all("thinking" not in line.rpartition("\x1b[K")[2] for line in terminal.seen.split("\n"))
 
 
+_NOTICES = """
+import logging
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, say
+
+class Warns(ScriptedDriver):
+    async def infer(self, request, turn):
+        log = logging.getLogger("hookline")
+        log.warning("read this once", extra={"is_once": True})
+        log.warning("it protects less", extra={"is_protection": True})
+        return await super().infer(request, turn)
+
+def agent():
+    return AgentBuilder().with_driver(Warns([say("Well.")]))
+"""
+
+
+def test_a_notice_appears_once_and_a_warning_every_time(place: Any) -> None:
+    """A quiet run shows only the warning, and does not count for the notice."""
+    place.write("notices.py", _NOTICES)
+    runs = [
+        place.run("run", *flags, "notices:agent", "Go.").stderr for flags in (("-q",), (), (), ())
+    ]
+    assert ["read this once" in each for each in runs] == [False, True, False, False]
+    assert ["it protects less" in each for each in runs] == [True] * 4
+    unknown = place.run("run", "notices:agent", "Go.", HOOKLINE_DATA_DIR=str(place.home / "else"))
+    assert "read this once" in unknown.stderr
+
+
 def test_no_color(place: Any) -> None:
     """NO_COLOR is respected."""
     terminal = opened(

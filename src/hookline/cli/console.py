@@ -20,6 +20,7 @@ from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.guards import Guards, can_ask
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.json_output import print_json
+from hookline.cli.notices import is_new
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.standard_streams import user_code
@@ -74,12 +75,18 @@ class _LogHandler(logging.Handler):
         log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show it. A line that cannot be shown must not fail the run. That a hook failed is shown by its record."""
+        """Show it. A line that cannot be shown must not fail the run. That a hook failed is shown by its record.
+
+        What protects less than configured (`is_protection`) is shown also in quiet mode, a notice (`is_once`) once.
+        """
         if any(isinstance(each, HookError) for each in record.args or ()):
             return
-        label = self._screen.paint("log", "yellow")
+        text = record.getMessage()
         with contextlib.suppress(OSError):
-            self._screen.line(f"  {label} {printable(record.getMessage())}")
+            if getattr(record, "is_protection", False):
+                self._screen.note(text)
+            elif not self._screen.quiet and (not getattr(record, "is_once", False) or is_new(text)):
+                self._screen.line(f"  {self._screen.paint('log', 'yellow')} {printable(text)}")
 
 
 class Console:
@@ -125,10 +132,15 @@ class Console:
             terminal=self.screen.send,
             display=self.screen.show_instead if self.screen.is_live else None,
             capabilities=(self.interrupts, *capabilities),
-            note=lambda text: self.screen.line(f"hookline: {printable(text)}"),
+            note=self._note,
             warn=self.screen.note,
             **more,
         )
+
+    def _note(self, text: str) -> None:
+        """Show what a user needs to read once."""
+        if not self.screen.quiet and is_new(text):
+            self.screen.line(f"hookline: {printable(text)}")
 
     def listen(self, record: Record) -> None:
         """Show a record, or print it as JSON."""

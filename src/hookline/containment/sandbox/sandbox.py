@@ -149,7 +149,7 @@ class Sandbox:
         if self._status is None:
             self._status = self._find_out()
             if self.place != "host" and not self._status.contained:
-                _log.warning("%s", self.describe())
+                _log.warning("%s", self.describe(), extra={"is_protection": True})
         return self._status
 
     def _find_out(self) -> SandboxStatus:

@@ -157,7 +157,8 @@ def load_engine(
             engine = LlamaEngine.load(path, threads=threads, context=context)
             _engines[path, threads, context] = engine
             if weights is DEFAULT:
-                _log.warning("%s", LocalProvider.notice)
+                # The command shows a user such a notice once.
+                _log.warning("%s", LocalProvider.notice, extra={"is_once": True})
         return engine
 
 
