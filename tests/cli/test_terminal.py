@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,36 @@ def test_the_spinner_continues_below_a_line(place: Any) -> None:
     rest = terminal.seen.partition("Well.")[2]
     assert "thinking" not in rest
     assert all("thinking" not in line.rpartition("\x1b[K")[2] for line in terminal.seen.split("\n"))
+
+
+_FETCHES = """
+import sys
+from hookline.cli.screen import Screen
+from hookline.providers.local.weights import ProgressBar
+
+screen = Screen()
+screen.spin("thinking")
+ProgressBar.line = screen.show_progress
+bar = ProgressBar("fetching it")
+bar(1_000_000, 3_000_000)
+sys.stdin.readline()
+bar.end()
+sys.stdin.readline()
+screen.close()
+"""
+
+
+def test_one_line_moves_while_a_model_is_fetched(place: Any) -> None:
+    """The spinner says how far it is, with the time, and what follows."""
+    terminal = Terminal(
+        "-c", _FETCHES, cwd=place.project, env={"NO_COLOR": "1"}, program=sys.executable
+    )
+    terminal.wait_for("fetching it: 1 of 3 MB 1 s")
+    terminal.press("\n")
+    terminal.wait_for("thinking ")
+    terminal.press("\n")
+    assert terminal.end() == 0
+    assert "█" not in terminal.seen
 
 
 _NOTICES = """

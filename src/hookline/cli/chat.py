@@ -18,7 +18,6 @@ from hookline.cli.console import Console
 from hookline.cli.exits import Exit
 from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import journal_at, journal_path, new_run_id
-from hookline.cli.model_choice import choose_model
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import (
     Invocation,
@@ -59,7 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
         if session is not None and session.runs:
             quiet = arguments.quiet
             flags, settings = inherit_flags(session.id, session.state, flags, settings, quiet=quiet)
-        guards = choose_model(arguments, require_guards(arguments, settings, flags), flags)
+        guards = require_guards(arguments, settings, flags)
+        if not guards.settings.has_model:
+            from hookline.cli.model_choice import choose_model
+
+            guards = choose_model(arguments, guards, flags)
         invocation = Invocation.current(flags, guards.settings, guards.missing)
         session = session or Sessions(journal).create_sync(id=f"chat-{new_run_id()}")
         return asyncio.run(_chat(arguments, guards, journal, session, invocation))

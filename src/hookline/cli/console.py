@@ -118,6 +118,10 @@ class Console:
         self._active = 0.0
         """Seconds of the run, without those in which a person was asked."""
         _LogHandler(self.screen).take_over()
+        if "local:" in str(settings.configuration.model):
+            from hookline.providers.local.weights import ProgressBar
+
+            ProgressBar.line = self.screen.show_progress if self.screen.is_spinning else None
         if settings.trust_hint and not guards.missing:  # else all of it is listed already
             self.screen.note(settings.trust_hint)
 

@@ -143,13 +143,11 @@ def _names(listed: Any) -> list[str]:
 
 
 def choose_model(arguments: argparse.Namespace, guards: Guards, flags: Layer) -> Guards:
-    """The guards with the model of the person's choice, if none is configured. They are asked once.
+    """The guards with the model of the person's choice, where none is configured. They are asked once.
 
     Where nobody can be asked, the small model is used.
     """
     settings = guards.settings
-    if settings.target or settings.where("model") != "default":
-        return guards
     if settings.is_bare or not can_ask(arguments):
         is_silent = arguments.quiet or getattr(arguments, "json", False)
         if not (is_silent or missing_extra("local")):  # without it, an error says more

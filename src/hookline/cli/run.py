@@ -16,7 +16,6 @@ from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import find_run, journal_at, journal_path, new_run_id
-from hookline.cli.model_choice import choose_model
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, conversation_of, inherit_flags
 from hookline.config import Layer
@@ -42,7 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
             state = asyncio.run(conversation_of(journal, run_id, after=arguments.at))
         is_quiet = arguments.quiet or arguments.json
         flags, settings = inherit_flags(run_id, state, flags, settings, quiet=is_quiet)
-    guards = choose_model(arguments, require_guards(arguments, settings, flags), flags)
+    guards = require_guards(arguments, settings, flags)
+    if not guards.settings.has_model:
+        from hookline.cli.model_choice import choose_model
+
+        guards = choose_model(arguments, guards, flags)
     return asyncio.run(_run_from(arguments, prompt, guards, flags, state))
 
 

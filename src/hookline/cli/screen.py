@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _ERASED = "\r\x1b[K"
+_THINKING = "thinking"
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
 _NOT_RUN = ("blocked", "denied", "invalid", "not_run")
@@ -81,6 +82,11 @@ class Screen:
         self._is_step_shown = False
         self._model = ""
 
+    @property
+    def is_spinning(self) -> bool:
+        """Whether a spinner is shown while something happens."""
+        return self._spinner is not None
+
     def begin(self, *, after: int = 0) -> None:
         """Begin another run, after this many steps of the conversation: the next record belongs to a new top run."""
         self._top, self._steps_before = "", after
@@ -111,7 +117,7 @@ class Screen:
             self._streamed, self._instead = "", None
             if not depth:
                 self._is_step_shown = False
-            self.spin("thinking")
+            self.spin(_THINKING)
         elif isinstance(record, ResponseReceived):
             self._show_response(record, depth)
         elif isinstance(record, CallAdmitted):
@@ -227,7 +233,7 @@ class Screen:
         mark, colour = ("ok", "green") if result.is_success else ("no", "red")
         first = next((line for line in lines if line.strip()), "").replace("\t", " ")
         self.line(f"{depth}    {self.paint(mark, colour)}{took} {first}{more}")
-        self.spin("thinking")
+        self.spin(_THINKING)
 
     def _hook(self, record: HookRan, depth: str) -> None:
         if record.verdict == "proceed":
@@ -294,6 +300,11 @@ class Screen:
         """Show what happens now, until the next line."""
         if self._spinner is not None and not self._mid_line:
             self._spinner.show(what)
+
+    def show_progress(self, text: str) -> None:
+        """Show with the spinner how far the model is that is fetched."""
+        if self._spinner is not None:
+            self._spinner.change(text or _THINKING)
 
     def rest(self) -> None:
         """Nothing happens until the next record: no spinner."""
@@ -387,6 +398,11 @@ class Spinner:
             self._thread = threading.Thread(target=self._turn, name="spinner", daemon=True)
             self._thread.start()
         self._wake.set()
+
+    def change(self, what: str) -> None:
+        """Show another text, with the same time; nothing if none is shown."""
+        with self._lock:
+            self._what = what if self._what else ""
 
     def hide(self) -> None:
         """Erase the line, and stop."""

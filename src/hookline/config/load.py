@@ -67,6 +67,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return named if ":" in named else (self.configuration.target or "")
 
     @property
+    def has_model(self) -> bool:
+        """Whether somebody has configured a model. An agent of your own has one in its code."""
+        return bool(self.target) or self.where("model") != "default"
+
+    @property
     def missing_guards(self) -> tuple[HeldSetting, ...]:
         """The hooks and restrictions of the agent that wait for trust. An agent of your own has none in files."""
         if self.target:

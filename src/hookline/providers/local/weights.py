@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -378,6 +378,9 @@ _REDRAW = 0.1
 class ProgressBar:
     """Draws how far a fetch is, in one line that is removed afterwards. Without a terminal it draws nothing."""
 
+    line: ClassVar[Callable[[str], None] | None] = None
+    """Shows the progress instead, if another line moves on the terminal already; an empty text at the end."""
+
     def __init__(self, title: str) -> None:
         self._title = title
         self._drawn_at = 0.0
@@ -391,14 +394,19 @@ class ProgressBar:
             return
         self._drawn_at = now
         self._is_drawn = True
+        megabytes = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
+        if ProgressBar.line is not None:
+            ProgressBar.line(f"{self._title}: {megabytes}")
+            return
         filled = _WIDTH * done // max(1, total)
         bar = "█" * filled + "░" * (_WIDTH - filled)
-        megabytes = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
         sys.stderr.write(f"\r{self._title}  {bar}  {megabytes}  ")
         sys.stderr.flush()
 
     def end(self) -> None:
         """Remove the line."""
-        if self._is_drawn:
+        if self._is_drawn and ProgressBar.line is not None:
+            ProgressBar.line("")
+        elif self._is_drawn:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
