@@ -31,6 +31,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub that is configured, a token for it, and an empty cache."""
     with loopback_hub() as made:
         monkeypatch.setenv("HF_ENDPOINT", made.url)
+        for name in ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"):
+            monkeypatch.setenv(name, "600")  # this machine may be busy
         monkeypatch.setenv("HF_TOKEN", "hf_secret")
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
         monkeypatch.setenv("HOOKLINE_CACHE_DIR", str(tmp_path / "cache"))
