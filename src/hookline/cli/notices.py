@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 
-from hookline.config import data_folder
+from hookline.config.locations import data_folder
 
 
 def is_new(text: str) -> bool:
