@@ -300,3 +300,13 @@ def test_the_tools_description_says_where_commands_run(tmp_path: Path) -> None:
     assert all(
         each.pure_with == {"place": "read-only", "network": False} for each in (strict, host)
     )
+
+
+def test_a_command_on_the_host_and_a_contained_one_do_not_run_at_once(tmp_path: Path) -> None:
+    """Also where the host is the usual place. What the contained one plants, the other would obey."""
+    turn = calls(
+        call("bash", command="sleep 1"), call("bash", command="sleep 1", place="workspace")
+    )
+    agent = run(Bash(tmp_path, place="host"), turn, approver=lambda _: True)
+    refused = [each.text for each in made(agent) if "runs in a directory alone" in each.text]
+    assert len(refused) == 1

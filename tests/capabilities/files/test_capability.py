@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -168,15 +167,12 @@ def test_a_child_with_files_of_its_own_stays_inside(
 def test_the_jail_holds_without_the_policy(trap: Path) -> None:
     """The tools open through the jail themselves: whatever hooks let through, nothing leads out."""
     tools = {each.name: each for each in Files(trap).tools()}
-    context: Any = SimpleNamespace(
-        state=SimpleNamespace(run_id="run"), call=SimpleNamespace(id="call")
-    )
     with pytest.raises(Exception, match="outside the root"):
-        tools["list"](context, "out")
+        tools["list"]("out")
     with pytest.raises(Exception, match="outside the root"):
-        tools["search"](context, "secret", "link")
+        tools["search"]("secret", "link")
     with pytest.raises(Exception, match="leads out"):
-        tools["glob"](context, "../*")
+        tools["glob"]("../*")
 
 
 # --- the tools ---------------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ def test_explain_shows_what_it_brings(root: Path) -> None:
     agent = builder(root).build()
     plan = str(agent.explain())
     assert "capabilities  files" in plan
-    assert "files-jail  files    policy" in plan
+    assert re.search(r"files-jail +files +policy", plan)
     assert "read    pure" in plan
     assert "files-jail" in str(agent.explain("read", path="x"))
     assert list(agent.lint()) == []
@@ -332,7 +328,7 @@ def test_two_runs_share_the_tools_and_nothing_else(root: Path) -> None:
 
 def test_the_policy_can_be_asked_alone(root: Path) -> None:
     """It is a hook like any other."""
-    (jail,) = [each for each in Files(root).hooks() if each.point == HookPoint.BEFORE_TOOL_USE]
+    (jail,) = [each for each in Files(root).hooks() if each.name == "files-jail"]
     ctx = ToolHookContext(
         point=HookPoint.BEFORE_TOOL_USE, tool_call=ToolCall("1", "read", {"path": "nope"})
     )

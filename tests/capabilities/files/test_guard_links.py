@@ -70,3 +70,16 @@ def test_a_link_that_was_there_is_followed_to_where_it_led(turn: Turn) -> None:
     pause = call("write", path="pause", content="1")
     *_, read = turn.run("link", ".env", pause, call("read", path="link"))
     assert "plain" in read
+
+
+def test_nothing_is_written_once_the_root_was_moved(turn: Turn) -> None:
+    """What its name says of it is not true any more: it may be `.github` now."""
+    files = Files(turn.root / "private")
+    agent = AgentBuilder().with_driver(
+        ScriptedDriver([call("write", path="x", content="x"), say("Done.")])
+    )
+    built = agent.with_capability(files).build()
+    (turn.root / "private").rename(turn.root / ".github")
+    (result,) = built.run_sync("Go.").steps[0].results
+    assert "the root of the files was moved or replaced" in result.text
+    assert not (turn.root / ".github" / "x").exists()

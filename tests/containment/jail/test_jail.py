@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import FileJail
+from hookline.containment.jail import directory
+from hookline.containment.protected import is_accepted
 from hookline.errors import (
     FileChangedError,
     FileJailError,
@@ -543,3 +545,19 @@ def test_nothing_is_changed_where_the_root_itself_is_protected(tmp_path: Path, n
         assert jail.read_text("file") == "x"
     with FileJail(root, protected=()) as jail:
         jail.write_text("file", "y")
+
+
+def test_only_what_was_written_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command may put another file in its place at once, which nobody has agreed to."""
+    (tmp_path / "evil").write_text("evil")
+    take = directory._take_free_name
+
+    def take_and_lose(where: int, temporary: str, name: str) -> None:
+        take(where, temporary, name)
+        os.rename(tmp_path / name, tmp_path / "good")
+        os.rename(tmp_path / "evil", tmp_path / name)
+
+    monkeypatch.setattr(directory, "_take_free_name", take_and_lose)
+    with FileJail(tmp_path, protected=()) as jail:
+        jail.write_text("AGENTS.md", "good", overwrite=False)
+    assert not is_accepted(os.stat(tmp_path / "AGENTS.md"))

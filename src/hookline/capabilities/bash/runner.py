@@ -166,7 +166,8 @@ class CommandRunner:
         """
         request, note = self._choose_directory(request)
         given = await self._find_grant(request)
-        grant = replace(given.grant, alone=alone) if request.place == "host" else given.grant
+        is_on_host = self.sandbox.place_of(request.place) == "host"
+        grant = replace(given.grant, alone=alone) if is_on_host else given.grant
         running = await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
             cwd=self._directory(request),

@@ -100,7 +100,7 @@ class Files:
         self.seconds = check_positive("Files", "seconds", seconds, most=3600)
         self._guard = Guard(self.jail, self.read_only, self.ask, self.show)
         self._links_off = self.jail.without_links()
-        """What the tools use: where a path leads was decided when the call was judged."""
+        """What the tools use: where a path leads was decided before the call was judged."""
         self._seen_files = SeenFiles(lambda path: file_state(self._links_off, path)[1])
         self._changing = threading.Lock()
         """Held from reading a file until it is replaced, so that no other call changes it meanwhile."""
@@ -137,6 +137,15 @@ class Files:
 
     def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""
+        resolve = self._guard.resolve
+        yield hook(
+            "before_tool_use",
+            resolve,
+            name="files-links",
+            matcher=MATCHER,
+            scope="tree",
+            priority=-1000,
+        )
         yield hook(
             "before_tool_use", self._guard.judge, name="files-jail", tier="policy", matcher=MATCHER
         )
@@ -167,7 +176,7 @@ class Files:
         if is_readable(context.state.session_id, path):  # what was too long to show
             with open(path, "rb") as kept:
                 return ToolResult(show(kept, path, offset or 1, limit).text)
-        true = self._true(context, path)
+        true = self._links_off.locate(path)
         with self._open(true) as file:
             shown = show(file, path, offset or 1, limit)
         result = self._seen_result(context.state, shown.text, true, shown.fingerprint, shown.lines)
@@ -177,29 +186,26 @@ class Files:
 
     def _list(
         self,
-        run: ToolContext,
         path: Annotated[str, _DIRECTORY] = ".",
         depth: Annotated[int, "1 for this directory only, 2 for those in it too, and so on."] = 1,
     ) -> str:
         """List what is in a directory: names, with / after directories, and sizes of files."""
         if not 1 <= depth <= DEEPEST:
             raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
-        return list_directory(self._walk(), self._true(run, path), depth)
+        return list_directory(self._walk(), self._links_off.locate(path), depth)
 
     def _glob(
         self,
-        run: ToolContext,
         pattern: Annotated[str, "Pattern, as in '**/*.py' or 'docs/*.{md,txt}'. ** is any depth."],
         path: Annotated[str, _DIRECTORY] = ".",
         everything: Annotated[bool, "Also find hidden files and files in .gitignore."] = False,
     ) -> str:
         """Find files by their names. Paths are relative to the root, in alphabetical order."""
         refuse_leading_out(pattern)
-        return find_files(self._walk(everything), pattern, self._true(run, path))
+        return find_files(self._walk(everything), pattern, self._links_off.locate(path))
 
     def _search(
         self,
-        run: ToolContext,
         pattern: Annotated[str, "Regular expression (Python's syntax) that a line must fit."],
         path: Annotated[str, "Directory or file to search, relative to the root."] = ".",
         include: Annotated[str, "Only files whose names fit, as in '*.py' or 'src/**/*.ts'."] = "",
@@ -222,7 +228,7 @@ class Files:
             self.gitignore,
             self.show,
             pattern=pattern,
-            path=self._true(run, path),
+            path=self._links_off.locate(path),
             include=include,
             literal=literal,
             ignore_case=ignore_case,
@@ -247,7 +253,7 @@ class Files:
         data = content.encode()
         seen = fingerprint(data)
         with self._changing:
-            true = self._true(context, path)
+            true = self._links_off.locate(path)
             facts, before = file_state(self._links_off, true)
             if before == seen:
                 return self._seen_result(
@@ -289,7 +295,7 @@ class Files:
             raise ToolError("Give either `old` and `new`, or `edits`.")
         replacements = edits or [Replacement(old, new, replace_all)]
         with self._changing:
-            true = self._true(context, path)
+            true = self._links_off.locate(path)
             facts, content = self._read_whole(true)
             known = self._seen_files.seen(context.state, printable_path(true))
             if known is not None and known != fingerprint(content):
@@ -311,11 +317,6 @@ class Files:
 
     def _walk(self, everything: bool = False) -> Walk:
         return Walk(self._links_off, everything, self.gitignore, time.monotonic() + self.seconds)
-
-    def _true(self, context: ToolContext, path: str) -> str:
-        """The path to open: where the path of a call led when it was judged."""
-        judged = self._guard.judged_path(context.state.run_id, context.call.id, path)
-        return self._links_off.locate(judged)
 
     def _open(self, path: str) -> Any:
         try:

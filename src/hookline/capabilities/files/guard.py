@@ -19,8 +19,8 @@ from hookline.state import ToolCall
 READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
 SHOWING = ("read", "search", "edit")
 """Tools whose results show what is in a file that they are given."""
-_MOST_JUDGED = 1000
-"""Paths through links of calls that have not run, and may never."""
+_MOST_WRITTEN = 1000
+"""Paths of calls that were never judged."""
 MATCHER = f"/^({'|'.join((*READING, *WRITING))})$/"
 
 
@@ -40,8 +40,34 @@ class Guard:
         self._asked = asked
         self._shown = shown
         self._real_root = real_path(jail.root)
-        self._judged: dict[tuple[str, str, str], str] = {}
-        """Where the paths of calls led that go through links."""
+        self._written: dict[tuple[str, str], str] = {}
+        """The paths of calls as a model wrote them, by run and call, if links were in them."""
+
+    def resolve(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        """Put where a path leads in its place, if there is a link in it: every policy judges that, and the tool opens
+        it without following links.
+
+        Calls of a turn are judged before the first one runs, and a command may make a link meanwhile.
+        """
+        call = ctx.tool_call
+        path = call.args.get("path")
+        is_ours = getattr(ctx.run.tool(call.name), "root", "") == os.path.abspath(self._jail.root)
+        if not isinstance(path, str) or not is_ours:
+            return None
+        with contextlib.suppress(FileJailError):  # blocked, or for the tool to say
+            true = self._jail.locate(path, to_change=call.name in WRITING)
+            as_text = true.encode(errors="replace").decode() == true
+            if as_text and true != self._without_root(path):
+                self._written[ctx.state.run_id, call.id] = path
+                while len(self._written) > _MOST_WRITTEN:
+                    self._written.pop(next(iter(self._written)))
+                return ctx.with_args(path=true)
+        return None
+
+    def _without_root(self, path: str) -> str:
+        """A path relative to the root, as far as the text says."""
+        whole = os.path.normpath(os.path.join(self._jail.root, path))
+        return os.path.relpath(whole, self._jail.root)
 
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """Block a call that leads out, or that would change what must not be changed; ask about what agents obey, and
@@ -49,33 +75,14 @@ class Guard:
         call = ctx.tool_call
         if call.name == "read" and is_readable(ctx.state.session_id, call.args.get("path")):
             return None
-        objection, question = self._objection(call, ""), self._question(call, "")
+        written = self._written.pop((ctx.state.run_id, call.id), "")
+        objection, question = self._objection(call, ""), self._question(call, "", written)
         for above in self._guards_above(ctx):
             objection = objection or above._objection_from(self, call)
             question = question or above._question(call, above._base_of(self))
         if objection:
             return HookOutcome.block(objection)
-        self._note(ctx.state.run_id, call)
         return HookOutcome.ask(question) if question else None
-
-    def _note(self, run_id: str, call: ToolCall) -> None:
-        """Write down where a path leads through links: the tool opens that and nothing else.
-
-        Every call of a turn is judged before the first one runs, and a command may make a link meanwhile.
-        """
-        path = call.args.get("path")
-        if not isinstance(path, str):
-            return
-        with contextlib.suppress(FileJailError):
-            true = self._jail.locate(path, to_change=call.name in WRITING)
-            if true != os.path.normpath(path):
-                if len(self._judged) >= _MOST_JUDGED:
-                    self._judged.pop(next(iter(self._judged)))
-                self._judged[run_id, call.id, path] = true
-
-    def judged_path(self, run_id: str, call_id: str, path: str) -> str:
-        """Where the path of a call led when it was judged; the path itself without a link, or if nobody judged it."""
-        return self._judged.pop((run_id, call_id, path), path)
 
     def _guards_above(self, ctx: ToolHookContext) -> tuple[Guard, ...]:
         """The guards that were asked about this very call before this one."""
@@ -98,8 +105,9 @@ class Guard:
     def _base_of(self, below: Guard) -> str:
         return os.path.relpath(below._real_root, self._real_root)
 
-    def _question(self, call: ToolCall, base: str) -> str:
-        """The question to a person about a call; empty if there is none."""
+    def _question(self, call: ToolCall, base: str, written: str = "") -> str:
+        """The question to a person about a call; empty if there is none. `written` is its path before links were
+        resolved."""
         path = call.args.get("path")
         if not isinstance(path, str):
             return ""
@@ -108,7 +116,7 @@ class Guard:
         except FileJailError:
             return ""  # blocked, or for the tool to say
         # As it is written, too: `.env` may be a link to a file with another name.
-        written = os.path.normpath(path)
+        written = os.path.normpath(written or path)
         if call.name in SHOWING and any(
             is_hidden_env_file(each, self._shown) for each in (true, written)
         ):
@@ -124,6 +132,8 @@ class Guard:
         changes = call.name in WRITING
         if changes and self._read_only:
             return "files can be read here, and not changed"
+        if changes and self._has_moved():
+            return "the root of the files was moved or replaced"
         path = call.args.get("path")
         pattern = call.args.get("pattern") if call.name == "glob" else None
         try:
@@ -137,6 +147,13 @@ class Guard:
         except (FileJailError, ToolError) as error:
             return str(error)
         return ""
+
+    def _has_moved(self) -> bool:
+        """Whether another directory is in the place of the root: what its name says of it is not true any more."""
+        try:
+            return not os.path.samestat(os.stat(self._real_root), self._jail.stat("."))
+        except OSError:
+            return True
 
     def _refuse_home(self, path: str) -> None:
         """Refuse a path in a home directory: it is outside, and no directory `~` must be made."""

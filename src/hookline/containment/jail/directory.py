@@ -140,20 +140,22 @@ def write_file(
     try:
         try:
             _fill(fd, content, old, fsync)
-        finally:
-            os.close(fd)
-        if expected is not None:
-            _refuse_changed(given, directory, name, expected)
-        if overwrite:
-            os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        else:
-            _take_free_name(directory, temporary, name)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=directory)
-        raise
-    if first_of((name,), _PROTECTED):
-        accept(os.stat(name, dir_fd=directory, follow_symlinks=False))
+            if expected is not None:
+                _refuse_changed(given, directory, name, expected)
+            if overwrite:
+                os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            else:
+                _take_free_name(directory, temporary, name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+        if first_of((name,), _PROTECTED):
+            accept(
+                os.fstat(fd)
+            )  # what was written: a command may have put another file in its place
+    finally:
+        os.close(fd)
     if fsync:
         os.fsync(directory)
 

@@ -138,10 +138,8 @@ class WorkTree:
                 path if tree is self else f"{tree.root}/{path}" for path in tree.recover()
             )
         with self._lock:
-            if any(tree._on_host for tree in self._near()):
-                raise _is_not_alone()
             if self._visits:
-                if alone or self._alone:
+                if alone or self._alone or any(tree._on_host for tree in self._near()):
                     raise _is_not_alone()
                 self._overlap = True
                 self.check()
@@ -154,7 +152,7 @@ class WorkTree:
                     self.root, self._known, self._times, self._named, self._links, alone=alone
                 )
                 others = self._meet_others()
-                if any(others) or (alone and others):
+                if any(others) or (alone and others) or any(each._on_host for each in self._near()):
                     self._end(is_checked=True)
                     raise _is_not_alone()
             visit.kept = [path for path in self._find_older() if not _is_below(path, left)]
@@ -169,10 +167,15 @@ class WorkTree:
         """A command is about to start outside of the sandbox: what a contained one plants meanwhile, it would obey."""
         with self._lock:
             self.check()
-            others = any(_overlap(root, self.root) for root, _ in self._live_records())
-            if self._visits or others:
+            self._on_host += 1  # before it looks, as the others do
+            is_free = not any(tree._held >= 0 for tree in self._near())
+            is_free = is_free and not any(
+                each.is_alive and _overlap(each.root, self.root) for each in records()
+            )
+            if not (is_free and alone):
+                self._on_host -= 1
+            if not is_free:
                 raise _is_not_alone()
-            self._on_host += alone
 
     def leave_host(self) -> None:
         """That command, which was to be alone, has ended."""
