@@ -28,6 +28,7 @@ PROJECT_CONFIGURATION = _names(
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml .local-overcommit.yml # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml lefthook-local.toml lefthook-local.json hk.pkl hk.local.pkl
+    lefthook.jsonc .lefthook.jsonc lefthook-local.jsonc .lefthook-local.jsonc .lefthook-local
     hk.toml hk.yaml hk.yml hk.json .hkrc.pkl
     .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml .lefthook-local.json
     .lefthook captainhook.json captainhook.config.json grumphp.yml grumphp.yaml grumphp.yml.dist grumphp.dist.yml
@@ -63,6 +64,7 @@ RUN_BELOW: dict[str, frozenset[str]] = {
     "_MTN": _names("monotonerc options"),
     ".config": _names(
         "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
+        " lefthook.jsonc lefthook-local.jsonc"
         " pitchfork.toml pitchfork.local.toml git hookline"
     ),
     "mise": _names("conf.d miserc.toml miserc.local.toml"),
