@@ -61,9 +61,9 @@ async def test_others_run_while_the_work_directory_is_looked_at(
     others, met = threading.Event(), []
     whole = getattr(WorkTree, look)
 
-    def waits(tree: WorkTree, *arguments: Any) -> Any:
+    def waits(tree: WorkTree, *arguments: Any, **options: Any) -> Any:
         met.append(others.wait(60))
-        return whole(tree, *arguments)
+        return whole(tree, *arguments, **options)
 
     sandbox = Sandbox(tmp_path, "required")
     monkeypatch.setattr(WorkTree, look, waits)
@@ -84,10 +84,10 @@ async def test_a_look_that_nobody_waits_for_is_given_back(
     looking, given_up = threading.Event(), threading.Event()
     whole = WorkTree.enter
 
-    def waits(tree: WorkTree, *arguments: Any) -> Any:
+    def waits(tree: WorkTree, *arguments: Any, **options: Any) -> Any:
         looking.set()
         assert moment == "after" or given_up.wait(60)
-        return whole(tree, *arguments)
+        return whole(tree, *arguments, **options)
 
     monkeypatch.setattr(WorkTree, "enter", waits)
     starting = asyncio.create_task(Sandbox(tmp_path, "required").start("true", on_output=print))

