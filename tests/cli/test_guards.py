@@ -266,8 +266,7 @@ def test_ctrl_c_at_the_question_interrupts(place: Any) -> None:
     guarded(place)
     terminal = terminal_of(place, "chat", "--model", writing(place), *_BARE)
     terminal.wait_for("[quit] ")
-    terminal.press("\x03")
-    assert terminal.end() == Exit.INTERRUPTED, terminal.text
+    assert terminal.interrupt() == Exit.INTERRUPTED, terminal.text
 
 
 def test_a_directory_that_was_never_trusted_lists_what_would_run(place: Any) -> None:

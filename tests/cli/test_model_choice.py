@@ -201,11 +201,13 @@ def test_a_provider_is_asked_for_by_the_name_of_its_model(place: Any, server: As
 
 def test_nothing_is_chosen_by_leaving(place: Any) -> None:
     """Ctrl-D and Ctrl-C run nothing and keep nothing; the next run asks again."""
-    for key, code in (("\x04", Exit.CONFIG), ("\x03", Exit.INTERRUPTED)):
-        screen = terminal(place, "run", "Hi")
-        screen.wait_for("[1]: ")
-        screen.press(key)
-        assert screen.end() == code
+    screen = terminal(place, "run", "Hi")
+    screen.wait_for("[1]: ")
+    screen.press("\x04")
+    assert screen.end() == Exit.CONFIG
+    screen = terminal(place, "run", "Hi")
+    screen.wait_for("[1]: ")
+    assert screen.interrupt() == Exit.INTERRUPTED
     assert not own_file(place).exists()
     assert place.run("runs").stdout.strip() in ("", "no runs")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -82,6 +83,19 @@ class Terminal:
             ):
                 pass
         self.wait_for(text)
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C at a question, and give the exit code. One that comes just before the read is lost: again."""
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):  # it has ended
+                self.press("\x03")
+            patience = time.monotonic() + 2.5
+            while self._more(patience - time.monotonic()):
+                pass
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                break
+        return self.end()
 
     def end(self, seconds: float = 30.0) -> int:
         """Read to the end; gives the exit code."""
