@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import re
 from typing import Any
@@ -11,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import Terminal
 
+from hookline.cli import console
+from hookline.cli.screen import Screen
 from hookline.cli.terminal import (
     TOGETHER,
     align_columns,
@@ -202,3 +206,13 @@ def test_columns_are_as_wide_as_what_is_in_them() -> None:
     """Wide characters count twice, and nothing is left at the end of a line."""
     assert align_columns([["a", "b", "c"], ["\u6f22", "", ""]]) == ["a   b  c", "\u6f22"]
     assert align_columns([]) == []
+
+
+def test_a_message_after_the_command_has_ended_fails_nobody() -> None:
+    """Its stream may be closed; the program that called it in its own process goes on."""
+    stream = io.StringIO()
+    screen = Screen(out=io.StringIO(), err=stream)
+    stream.close()
+    console._LogHandler(screen).handle(
+        logging.LogRecord("hookline", logging.WARNING, "", 0, "later", (), None)
+    )

@@ -82,7 +82,9 @@ class _LogHandler(logging.Handler):
         if any(isinstance(each, HookError) for each in record.args or ()):
             return
         text = record.getMessage()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # ValueError: the stream of an earlier command is closed
             if getattr(record, "is_protection", False):
                 self._screen.note(text)
             elif not self._screen.quiet and (not getattr(record, "is_once", False) or is_new(text)):
