@@ -37,6 +37,9 @@ class Terminal:
         pid, self._fd = pty.fork()
         if pid == 0:  # the child
             os.chdir(cwd)
+            signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            )  # tests in the background of a shell ignore it
             environ = {**os.environ, "PYTHONPATH": str(_SOURCE), "TERM": "xterm-256color", **env}
             start = [program] if program else [sys.executable, "-P", "-c", _PROGRAM]
             os.execvpe(start[0], [*start, *arguments], environ)
