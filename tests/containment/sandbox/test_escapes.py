@@ -150,6 +150,7 @@ def test_what_only_root_may_read_is_known_by_its_mode(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
         (tmp_path / name).chmod(mode)
     (tmp_path / "empty").touch(0o600)
+    (tmp_path / "nothing").mkdir(0o700)
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "g").chmod(0o700)
     (tmp_path / "i").chmod(0o711)

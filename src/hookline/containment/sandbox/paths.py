@@ -157,7 +157,9 @@ def private_below(directory: str, depth: int) -> list[str]:
             is_directory, facts = entry.is_dir(), entry.stat(follow_symlinks=False)
             opens = stat.S_IXOTH if is_directory else stat.S_IROTH
             if not facts.st_mode & opens:
-                found += [entry.path] if is_directory or facts.st_size else []  # not locks
+                # Each costs a mount: no locks, and nothing empty.
+                holds = os.listdir(entry.path) if is_directory else facts.st_size
+                found += [entry.path] if holds else []
             elif is_directory and depth > 1:
                 found += private_below(entry.path, depth - 1)
     return found
