@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hookline.errors import JournalError
 from hookline.journal import PromptSubmitted, Record, SQLiteJournal, Stored
@@ -83,7 +84,7 @@ def test_one_runs_trouble_is_not_anothers(sqlite: SQLiteJournal, story: Story) -
     claims = {name: sqlite.claim_sync(name) for name in ("a", "bad", "b")}
     for claim in claims.values():
         claim.write(story(claim.run_id)[:3]).result()
-    claims["bad"].tail = claims["bad"].tail._replace(head=b"not the head")
+    claims["bad"].tail = replace(claims["bad"].tail, head=b"not the head")
     written: dict[str, list[Future[None]]] = {name: [] for name in claims}
     with held_up(sqlite):
         for record in range(3, 10):
@@ -298,8 +299,13 @@ def test_nothing_is_overtaken(sqlite: SQLiteJournal) -> None:
     assert sqlite.check_sync().ok
 
 
+@pytest.mark.parametrize(("statement", "end"), [("continue_run", 5), ("describe_run", None)])
 def test_an_interruption_in_the_middle_of_a_commit(
-    sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
+    sqlite: SQLiteJournal,
+    story: Story,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    end: int | None,
 ) -> None:
     """It goes where interruptions go; nothing of the batch is there, and nothing can follow it."""
     claim = sqlite.claim_sync("r")
@@ -309,11 +315,11 @@ def test_an_interruption_in_the_middle_of_a_commit(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hookline.journal.writer.insert_batch", interrupted)
+        patch.setattr(writer_module, statement, interrupted)
         with pytest.raises(KeyboardInterrupt):
-            claim.write(story()[3:5])
+            claim.write(story()[3:end])
     with pytest.raises(JournalError, match="interrupted"):
-        claim.write(story()[3:5]).result()
+        claim.write(story()[3:end]).result()
     claim.give_back().result()
     assert sqlite.read_sync("r") == story()[:3]
     again = sqlite.claim_sync("r")
@@ -359,7 +365,7 @@ async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
         for record in story(name)[:3]:
             run.append(record)
         await run.commit()
-    claims["bad"].tail = claims["bad"].tail._replace(head=b"not the head")
+    claims["bad"].tail = replace(claims["bad"].tail, head=b"not the head")
     for name, run in runs.items():
         for record in story(name)[3:]:
             run.append(record)

@@ -19,6 +19,7 @@ import os
 import struct
 import zlib
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 from hookline.journal.lease import copy_mode
@@ -107,9 +108,11 @@ class LastCommits:
 
     def note(self, number: int, records: int, head: bytes, steps: int = 0) -> None:
         """A run, or the list, was committed up to here."""
-        try:  # not `suppress`: it costs as much as the rest of this
+        # Neither `suppress` nor `_pack`: after every commit, each of them costs as much as the rest of this.
+        try:
             commit = _COMMIT.pack(number, records, head, steps)
-            os.pwrite(self._descriptor, commit + _checksum(commit), _offset(number))
+            place = commit + zlib.crc32(commit).to_bytes(4, "little")
+            os.pwrite(self._descriptor, place, _offset(number))
         except (OSError, struct.error):  # a number of a damaged file may be any
             pass
 
@@ -136,6 +139,7 @@ class LastCommits:
             os.close(descriptor)
 
 
+@lru_cache(_PLACES)
 def _offset(number: int) -> int:
     place = number if number == LIST else 1 + number % (_PLACES - 1)
     return place * _PLACE

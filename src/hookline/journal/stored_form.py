@@ -171,10 +171,10 @@ class StoredForm:
             record = replace(record, step=step, errors_of=numbers)
         if not step.results or not self._results:
             return record
-        results, cuts = self._name_known(step.results), dict[str, int]()
-        messages = self._name_messages(record.messages, cuts)
-        if results is None or messages is None:
+        named = self._name_known(step.results, record.messages)
+        if named is None:
             return record
+        results, messages, cuts = named
         return replace(record, step=replace(step, results=results), messages=messages, cuts=cuts)
 
     def _shorten_pause(self, record: StepPaused) -> StepPaused:
@@ -188,9 +188,10 @@ class StoredForm:
             return record
         calls: list[PendingCall] = []
         for call in pending.calls:
-            results = self._name_known(() if call.result is None else (call.result,))
-            if results is None:
+            named = self._name_known(() if call.result is None else (call.result,), ())
+            if named is None:
                 return record
+            results, _, _ = named
             calls.append(replace(call, result=results[0]) if results else call)
         return replace(record, pending=replace(pending, calls=tuple(calls)), is_short=True)
 
@@ -201,44 +202,44 @@ class StoredForm:
             return ()
         return tuple(numbers[error] for error in errors)
 
-    def _name_known(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...] | None:
-        """These results; of those that are written already, only the call. None if one could be taken for that."""
-        named: list[ToolResult] = []
+    def _name_known(
+        self, results: Sequence[ToolResult], messages: Sequence[Message]
+    ) -> tuple[tuple[ToolResult, ...], tuple[Message, ...], dict[str, int]] | None:
+        """These results and messages; of those that are written already, only the call, and where messages are cut.
+
+        A message that is not what the model reads of a result is written. None if one could be taken for a named one.
+        """
+        known, cuts = self._results, dict[str, int]()
+        named_results: list[ToolResult] = []
         for result in results:
-            known = self._results.get(result.call_id)
-            if known is not None and (known is result or known == result):
-                named.append(ToolResult(call_id=result.call_id))
+            written = known.get(result.call_id)
+            if written is not None and (written is result or written == result):
+                named_results.append(ToolResult(call_id=result.call_id))
             elif result == ToolResult(call_id=result.call_id):
                 return None
             else:
-                named.append(result)
-        return tuple(named)
-
-    def _name_messages(
-        self, messages: Sequence[Message], cuts: dict[str, int]
-    ) -> tuple[Message, ...] | None:
-        """The same for messages. One that is not what the model reads of a result is written."""
-        named: list[Message] = []
+                named_results.append(result)
+        named_messages: list[Message] = []
         for message in messages:
             if type(message) is not ToolMessage:
-                named.append(message)
-            elif self._is_read_from_result(message, cuts):
-                named.append(ToolMessage(message.call_id, "", ""))
+                named_messages.append(message)
+                continue
+            written = known.get(message.call_id)
+            if written is not None and (
+                message == tool_message(written) or _is_cut(message, written, cuts)
+            ):
+                named_messages.append(ToolMessage(message.call_id, "", ""))
             elif message == ToolMessage(message.call_id, "", ""):
                 return None
             else:
-                named.append(message)
-        return tuple(named)
+                named_messages.append(message)
+        return tuple(named_results), tuple(named_messages), cuts
 
-    def _is_read_from_result(self, message: ToolMessage, cuts: dict[str, int]) -> bool:
-        """Whether a message is the result of its call, whole or cut. Where it was cut is noted."""
-        result = self._results.get(message.call_id)
-        if result is None:
-            return False
-        if tool_message(result) == message:
-            return True
-        limit = message.text.rfind(_CUT)
-        if limit < 0 or tool_message(result, limit) != message:
-            return False
-        cuts[message.call_id] = limit
-        return True
+
+def _is_cut(message: ToolMessage, result: ToolResult, cuts: dict[str, int]) -> bool:
+    """Whether a message is the beginning of the result of its call. Where it was cut is noted."""
+    limit = message.text.rfind(_CUT)
+    if limit < 0 or tool_message(result, limit) != message:
+        return False
+    cuts[message.call_id] = limit
+    return True

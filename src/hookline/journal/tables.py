@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, Literal, NamedTuple
+from operator import attrgetter
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,14 +34,28 @@ INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, r
                   started_at, updated_at, kind, head, continues)
 VALUES ({", ".join("?" * 13)})
 """
-# The head in the condition finds out whether somebody else has written to the run.
-_CONTINUE_RUN = (
-    "UPDATE runs SET records = ?, steps = ?, updated_at = ?, head = ? WHERE id = ? AND head = ?"
-)
+# Almost every commit adds one batch to a run. It is one statement, which costs a tenth less than four. The view and the
+# trigger are of the connection, not of the file. The head finds out whether somebody else has written to the run.
+_VIEW_OF_BATCHES = """
+CREATE TEMP VIEW next_batches AS SELECT
+    0 AS run, 0 AS head_before, 0 AS records, 0 AS steps, 0 AS updated_at, 0 AS head,
+    0 AS id, 0 AS links, 0 AS body
+"""
+_ON_NEXT_BATCH = """
+CREATE TEMP TRIGGER add_batch INSTEAD OF INSERT ON next_batches BEGIN
+    UPDATE runs SET records = NEW.records, steps = NEW.steps, updated_at = NEW.updated_at, head = NEW.head
+    WHERE id = NEW.run AND head = NEW.head_before;
+    SELECT RAISE(ABORT, 'the run does not end there') WHERE changes() <> 1;
+    INSERT INTO batches (id, links, records) VALUES (NEW.id, NEW.links, CAST(NEW.body AS TEXT));
+END
+"""
+_NEXT_BATCH = f"INSERT INTO next_batches VALUES ({', '.join('?' * 9)})"
 _DESCRIBE_RUN = """
 UPDATE runs SET session_id = ?, agent_id = ?, parent_run_id = ?, status = ?, prompt = ? WHERE id = ?
 """
 _NEW_BATCH = "INSERT INTO batches (id, links, records) VALUES (?, ?, CAST(? AS TEXT))"
+description = attrgetter("session_id", "agent_id", "parent_run_id", "status", "prompt")
+"""The columns that rarely change; some of them are indexed."""
 _BATCHES_OF_RUN = "batches WHERE id BETWEEN ? AND ?"
 # Read as bytes: after an edit the columns may hold anything, also text that cannot be decoded.
 _LINKS = "CAST(links AS BLOB)"
@@ -55,7 +70,7 @@ def first_id(run: int) -> int:
     return run << _POSITION_BITS
 
 
-class RunEnd(NamedTuple):
+class RunEnd(msgspec.Struct, frozen=True, gc=False):
     """The end of a run: its number in the file (0 before it has one), its records, their last link, its steps."""
 
     run: int
@@ -273,22 +288,34 @@ def pack(bodies: list[bytes]) -> bytes:
 def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     """Add a run to the table. Returns its number in the file; raises IntegrityError when it is there."""
     numbers = (info.records, info.steps, info.started_at, info.updated_at)
-    row = (info.run_id, *_description(info), *numbers, info.kind, head, info.continues)
+    row = (info.run_id, *description(info), *numbers, info.kind, head, info.continues)
     number = int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
     add_event(cursor, "created", info.run_id, at=info.started_at)
     return number
 
 
-def update_run(
-    cursor: sqlite3.Cursor, tail: RunEnd, before: RunInfo, after: RunInfo, head: bytes
-) -> bool:
-    """Change a run in the list. False when it no longer ends with `tail`."""
-    row = (after.records, after.steps, after.updated_at, head, tail.run, tail.head)
-    if cursor.execute(_CONTINUE_RUN, row).rowcount != 1:
-        return False
-    if (description := _description(after)) != _description(before):
-        cursor.execute(_DESCRIBE_RUN, (*description, tail.run))
-    return True
+def prepare_writing(connection: sqlite3.Connection) -> None:
+    """Make what `continue_run` needs."""
+    connection.execute(_VIEW_OF_BATCHES)
+    connection.execute(_ON_NEXT_BATCH)
+
+
+def continue_run(
+    cursor: sqlite3.Cursor, tail: RunEnd, after: RunInfo, links: list[bytes], records: bytes
+) -> None:
+    """Add packed records to a run that is in the list, in one statement.
+
+    Raises IntegrityError when the run no longer ends with `tail`.
+    """
+    run, position = tail.run, tail.records
+    summary = (run, tail.head, after.records, after.steps, after.updated_at, links[-1])
+    batch = ((run << _POSITION_BITS) + position, b"".join(links), records)
+    cursor.execute(_NEXT_BATCH, summary + batch)
+
+
+def describe_run(cursor: sqlite3.Cursor, run: int, info: RunInfo) -> None:
+    """Change what rarely changes."""
+    cursor.execute(_DESCRIBE_RUN, (*description(info), run))
 
 
 def insert_batch(
@@ -296,11 +323,6 @@ def insert_batch(
 ) -> None:
     """Add packed records, with the link of each, at a position of a run."""
     cursor.execute(_NEW_BATCH, (first_id(run) + position, b"".join(links), records))
-
-
-def _description(info: RunInfo) -> tuple[str | None, ...]:
-    """The columns that rarely change; some of them are indexed."""
-    return (info.session_id, info.agent_id, info.parent_run_id, info.status, info.prompt)
 
 
 def run_exists_error(run_id: str) -> JournalError:

@@ -38,7 +38,17 @@ from hookline.journal.last_commits import LIST, LastCommits, read_commits
 from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.stored_form import StoredForm
-from hookline.journal.tables import RunEnd, has_run, insert_batch, insert_run, pack, update_run
+from hookline.journal.tables import (
+    RunEnd,
+    continue_run,
+    describe_run,
+    description,
+    has_run,
+    insert_batch,
+    insert_run,
+    pack,
+    prepare_writing,
+)
 
 T = TypeVar("T")
 Release: TypeAlias = Callable[[], None]
@@ -98,6 +108,7 @@ class Writer:
         self._waits_for_disk = waits_for_disk
         self._is_slow = False
         self._log_pages = _log_pages(path) if path else -math.inf  # memory has no log
+        prepare_writing(connection)
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # the caller would wait for it
         if not waits_for_disk:
             connection.execute("PRAGMA busy_timeout = 0")  # only the thread waits
@@ -114,7 +125,12 @@ class Writer:
         """Commit a batch, at once if that is quick. The future is done when it is committed."""
         if os.getpid() != self._pid:
             raise forked_error(self._path)
-        if not self._waiting and self._is_quick(batch.size) and self._has_written(batch):
+        is_quick = (
+            batch.size <= _SMALL
+            and self._log_pages < _LOG_PAGES
+            and not (self._waits_for_disk or self._is_slow or self._waiting)
+        )
+        if is_quick and self._has_written(batch):
             return DONE
         done: Future[None] = Future()
         batch.done = done
@@ -158,14 +174,6 @@ class Writer:
 
     # --- by the caller ---------------------------------------------------------------------------------
 
-    def _is_quick(self, size: int) -> bool:
-        return (
-            size <= _SMALL
-            and not self._waits_for_disk
-            and self._log_pages < _LOG_PAGES
-            and not self._is_slow
-        )
-
     def _has_written(self, batch: Batch) -> bool:
         """Commit a batch in this thread. False when that failed: the other thread waits, or reports the error."""
         if not self._using.acquire(blocking=False):
@@ -191,11 +199,14 @@ class Writer:
         try:
             if began - self._seen_at > _IN_PLACE_SECONDS:
                 self._check_in_place(began)
-            cursor.execute("BEGIN IMMEDIATE")
+            is_one_statement = len(batches) == 1 and batches[0].is_one_statement
+            if not is_one_statement:
+                cursor.execute("BEGIN IMMEDIATE")
             for batch in batches:
                 batch.write(cursor)
                 self._log_pages += _PAGES_OF_A_BATCH + batch.size // _PAGE
-            cursor.execute("COMMIT")
+            if not is_one_statement:
+                cursor.execute("COMMIT")
         except BaseException:
             self._roll_back()
             for batch in reversed(batches):
@@ -204,7 +215,8 @@ class Writer:
         self._is_slow = time.monotonic() - began > _SLOW_SECONDS
         if self._commits is not None:
             for batch in batches:
-                self._commits.note(*batch.end)
+                end = batch.claim.tail
+                self._commits.note(end.run, end.records, end.head, end.steps)
                 if batch.is_first:
                     self._note_history()
 
@@ -409,7 +421,7 @@ class RunClaim:
         self._has_past = tail.records > 0 and info.kind == "run"
         """Somebody has written to it before, and may have left a step unfinished."""
         self._latest = DONE
-        self._failure: HooklineError | None = None
+        self.failure: HooklineError | None = None
         self._is_held = True
         self._lock = threading.Lock()
 
@@ -423,7 +435,7 @@ class RunClaim:
         with self._lock:
             if not self._is_held:
                 return _finished_future(_given_back_error(self.run_id))
-            if self._failure is not None:
+            if self.failure is not None:
                 return _finished_future(self.refusal())
             if records:
                 self._latest = self._encode_and_put(records)
@@ -432,7 +444,7 @@ class RunClaim:
     def _encode_and_put(self, records: Sequence[Record]) -> Future[None]:
         problem: HooklineError
         try:
-            check_records(self.run_id, records)
+            check_records(self._info.run_id, records)
             if self._has_past:  # before anything of ours is queued
                 self._has_past = False
                 self._form.see(self._journal.read(self.run_id))
@@ -451,13 +463,12 @@ class RunClaim:
 
     def fail(self, error: HooklineError) -> None:
         """Note that a write has failed."""
-        self._failure = self._failure or error
+        self.failure = self.failure or error
 
-    def refusal(self) -> JournalError | None:
+    def refusal(self) -> JournalError:
         """Why nothing more is written, once a write has failed: a journal has no holes."""
-        error = self._failure
-        if error is None:
-            return None
+        error = self.failure
+        assert error is not None
         words = f"run '{self.run_id}' is not written any more, because a write has failed:"
         return JournalError(f"{words} {error.message}", remedy=error.remedy)
 
@@ -482,12 +493,28 @@ class RunClaim:
 class Batch:
     """The records of one `write`, and how they change the run's summary."""
 
+    __slots__ = (
+        "_after",
+        "_before",
+        "_bodies",
+        "_error",
+        "_records",
+        "_tail_before",
+        "claim",
+        "done",
+        "is_first",
+        "is_one_statement",
+        "size",
+    )
+
     def __init__(
         self, claim: RunClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
     ) -> None:
-        self._claim = claim
+        self.claim = claim
         self.is_first = not before.records
         """Whether it creates the run."""
+        self.is_one_statement = not self.is_first and description(before) == description(after)
+        """Whether it only continues the run, so that its transaction is one statement."""
         self._bodies = bodies
         self._before = before
         self._after = after
@@ -500,45 +527,42 @@ class Batch:
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Insert the records, each linked to the one before it, and update the run."""
-        claim = self._claim
-        if (refusal := claim.refusal()) is not None:
-            raise refusal
+        claim = self.claim
+        if claim.failure is not None:
+            raise claim.refusal()
         self._tail_before = tail = claim.tail
         if tail.records != self._before.records:
             raise _out_of_order(claim.run_id, tail.records, self._before.records)
-        links = link_all(tail.head, self._bodies)
-        number = self._list_run(cursor, tail, links[-1])
-        insert_batch(cursor, number, tail.records, links, self._records)
+        links, number = link_all(tail.head, self._bodies), tail.run
+        try:
+            if not number:
+                number = self._insert_run(cursor, links)
+            else:
+                continue_run(cursor, tail, self._after, links, self._records)
+                if not self.is_one_statement:
+                    describe_run(cursor, number, self._after)
+        except sqlite3.IntegrityError:
+            raise _conflict_error(claim.run_id) from None
         claim.tail = RunEnd(number, tail.records + len(links), links[-1], self._after.steps)
 
-    def _list_run(self, cursor: sqlite3.Cursor, tail: RunEnd, head: bytes) -> int:
-        """Update the run in the list, or insert it. Returns its number."""
-        if not tail.run:
-            earlier = self._after.continues
-            if earlier is not None and not has_run(cursor, earlier):
-                raise _deleted_error(self._claim.run_id, earlier)
-            try:
-                return insert_run(cursor, self._after, head)
-            except sqlite3.IntegrityError:
-                raise _conflict_error(self._claim.run_id) from None
-        if not update_run(cursor, tail, self._before, self._after, head):
-            raise _conflict_error(self._claim.run_id)
-        return tail.run
-
-    @property
-    def end(self) -> RunEnd:
-        """Where the run ends now."""
-        return self._claim.tail
+    def _insert_run(self, cursor: sqlite3.Cursor, links: list[bytes]) -> int:
+        """Add the run with its first records. Returns its number."""
+        earlier = self._after.continues
+        if earlier is not None and not has_run(cursor, earlier):
+            raise _deleted_error(self.claim.run_id, earlier)
+        number = insert_run(cursor, self._after, links[-1])
+        insert_batch(cursor, number, 0, links, self._records)
+        return number
 
     def undo(self) -> None:
         """Forget what `write` did: the transaction was rolled back."""
         if self._tail_before is not None:
-            self._claim.tail = self._tail_before
+            self.claim.tail = self._tail_before
 
     def fail(self, error: JournalError) -> None:
         """Note that it cannot be written, nor what follows it."""
         self._error = error
-        self._claim.fail(error)
+        self.claim.fail(error)
 
     def settle(self) -> None:
         """Report to the caller that waits."""
