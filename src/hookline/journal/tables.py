@@ -34,21 +34,6 @@ INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, r
                   started_at, updated_at, kind, head, continues)
 VALUES ({", ".join("?" * 13)})
 """
-# Almost every commit adds one batch to a run. It is one statement, which costs a tenth less than four. The view and the
-# trigger are of the connection, not of the file. The head finds out whether somebody else has written to the run.
-_VIEW_OF_BATCHES = """
-CREATE TEMP VIEW next_batches AS SELECT
-    0 AS run, 0 AS head_before, 0 AS records, 0 AS steps, 0 AS updated_at, 0 AS head,
-    0 AS id, 0 AS links, 0 AS body
-"""
-_ON_NEXT_BATCH = """
-CREATE TEMP TRIGGER add_batch INSTEAD OF INSERT ON next_batches BEGIN
-    UPDATE runs SET records = NEW.records, steps = NEW.steps, updated_at = NEW.updated_at, head = NEW.head
-    WHERE id = NEW.run AND head = NEW.head_before;
-    SELECT RAISE(ABORT, 'the run does not end there') WHERE changes() <> 1;
-    INSERT INTO batches (id, links, records) VALUES (NEW.id, NEW.links, CAST(NEW.body AS TEXT));
-END
-"""
 _NEXT_BATCH = f"INSERT INTO next_batches VALUES ({', '.join('?' * 9)})"
 _DESCRIBE_RUN = """
 UPDATE runs SET session_id = ?, agent_id = ?, parent_run_id = ?, status = ?, prompt = ? WHERE id = ?
@@ -294,16 +279,10 @@ def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     return number
 
 
-def prepare_writing(connection: sqlite3.Connection) -> None:
-    """Make what `continue_run` needs."""
-    connection.execute(_VIEW_OF_BATCHES)
-    connection.execute(_ON_NEXT_BATCH)
-
-
 def continue_run(
     cursor: sqlite3.Cursor, tail: RunEnd, after: RunInfo, links: list[bytes], records: bytes
 ) -> None:
-    """Add packed records to a run that is in the list, in one statement.
+    """Add packed records to a run that is in the list, in one statement: `connection.py` has what it does.
 
     Raises IntegrityError when the run no longer ends with `tail`.
     """

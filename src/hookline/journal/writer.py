@@ -47,7 +47,6 @@ from hookline.journal.tables import (
     insert_batch,
     insert_run,
     pack,
-    prepare_writing,
 )
 
 T = TypeVar("T")
@@ -108,7 +107,6 @@ class Writer:
         self._waits_for_disk = waits_for_disk
         self._is_slow = False
         self._log_pages = _log_pages(path) if path else -math.inf  # memory has no log
-        prepare_writing(connection)
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # the caller would wait for it
         if not waits_for_disk:
             connection.execute("PRAGMA busy_timeout = 0")  # only the thread waits
