@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -61,6 +62,21 @@ def test_a_relative_path_begins_at_the_current_directory(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to("file")
     with contextlib.chdir(tmp_path):
         assert real_path("link") == real_path(tmp_path / "file")
+
+
+@pytest.mark.parametrize("through", ["hooks", "lfs", "objects/ab"])
+def test_a_link_to_where_nobody_looks_leads_out(tmp_path: Path, through: str) -> None:
+    """In these directories links are not searched, as git prints nothing of them; by a link it does."""
+    git, secret = tmp_path / ".git", tmp_path / "secret"
+    (git / through / "info").mkdir(parents=True)
+    (git / "refs").mkdir()
+    secret.touch()
+    (git / through / "info" / "grafts").symlink_to(secret)
+    assert link_out_of(str(git)) is None
+    (git / "within").symlink_to("refs")
+    assert link_out_of(str(git)) is None
+    (git / "info").symlink_to(f"{through}/info")
+    assert link_out_of(str(git)) == "info"
 
 
 def test_more_links_than_the_kernel_follows_are_no_error_anywhere(tmp_path: Path) -> None:

@@ -117,6 +117,8 @@ ENCODED: dict[str, Context] = {
     "colours in json": lambda text: json.dumps(f"\x1b[1;32m{text}\x1b[0m"),
     "colours in repr": lambda text: repr(f"\x1b[1;32m{text}\x1b[0m"),
     "colours of cat -v": lambda text: f"^[[32m{text}^[[0m",
+    "other codes": lambda text: f"\x1bP0;1|17/ab\x1b\\{text}\x1bOA",
+    "invisible letters": lambda text: f"\ufeff{text[:3]}\u200b{text[3:5]}\u00ad{text[5:]}\u2060",
     "character set": lambda text: f"\x1b(B{text}\x1b(B",
     "removed": each_line("-"),
     "added": each_line("+"),

@@ -24,6 +24,8 @@ class Hub:
     def __init__(self) -> None:
         self.content = CONTENT
         self.etag = f'"{SHA256}"'
+        self.size = str(len(CONTENT))
+        """What it says about the size."""
         self.error: tuple[int, str] | None = None
         self.mirror_of = ""
         """Another hub that everybody is sent to."""
@@ -59,7 +61,7 @@ class Hub:
             kind="text/plain",
             Location=f"http://127.0.0.1:{self.storage.port}/blob?signature=1",
             X_Repo_Commit=COMMIT,
-            X_Linked_Size=str(len(CONTENT)),
+            X_Linked_Size=self.size,
             X_Linked_Etag=self.etag,
             ETag='"pointer"',
         )

@@ -12,7 +12,7 @@ from hookline.containment.change_times import is_settled
 
 MOST_LINKS = 40
 """Links on the way to a file that the kernel follows."""
-_NOT_PRINTED = re.compile(r"hooks|lfs|objects/[0-9a-f]{2}", re.DOTALL)
+_NOT_PRINTED = re.compile(r"(hooks|lfs|objects/[0-9a-f]{2})/", re.DOTALL)
 """Directories whose files git never prints: it runs hooks, and objects are compressed, so that others do not unpack."""
 _MOST_KNOWN = 64
 
@@ -98,15 +98,20 @@ def _search(inside: str, real: str, below: str, times: list[tuple[str, int]]) ->
         return below or "."  # what cannot be looked at may hold anything
     for name, is_link in inner:
         path = os.path.join(below, name)
-        if _NOT_PRINTED.fullmatch(path):
+        if _NOT_PRINTED.fullmatch(f"{path}/"):
             continue
         if is_link:
             target = real_path(os.path.join(inside, path))
-            if target != real and not target.startswith(f"{real}/"):
+            if not is_below(target, real) or _is_not_searched(os.path.relpath(target, real)):
                 return path
         elif found := _search(inside, real, path, times):
             return found
     return None
+
+
+def _is_not_searched(path: str) -> bool:
+    """Whether a link leads where this does not look for links."""
+    return _NOT_PRINTED.match(f"{path}/") is not None
 
 
 def _changed_at(path: str) -> int:

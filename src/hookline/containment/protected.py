@@ -37,7 +37,7 @@ PROJECT_CONFIGURATION = _names(
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     mise.*.toml .mise.*.toml pitchfork.toml pitchfork.local.toml fnox.toml fnox.local.toml
     .miserc.toml .miserc.local.toml .tool-versions .prototools                     # mise runs templates in some
-    .hgsub .hgsubstate                              # Mercurial writes what is in it into an hgrc, at a commit say
+    .hgsub .hgsubstate .hglf                        # Mercurial writes what is in it into an hgrc, at a commit say
     """
 )
 """What runs commands and is also a part of the project, which people ask agents to write. `*` is any text."""

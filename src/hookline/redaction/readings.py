@@ -23,12 +23,16 @@ _FAR = re.compile(
     r"PRIVATE[ +]KEY|kind\W.{0,120}?Secret|:[ \t]{0,8}[|>][+-]?[ \t]{0,8}\r?\n", re.DOTALL
 )
 """What is recognised over many lines: private keys, the values of a Secret, and texts of YAML."""
-_MAY_HIDE = re.compile(r"[\\%&\x1b\x9b]|\^\[")
+_INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
+"""Letters that nobody sees: soft hyphens, spaces without width, marks of a byte order."""
+_MAY_HIDE = re.compile(rf"[\\%&\x1b\x9b{_INVISIBLE}]|\^\[")
 _COLOUR = re.compile(
-    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|[ -/]{1,2}[0-~])|\^\[\[[0-?]{0,64}[ -/]{0,4}[@-~]"
+    rf"[{_INVISIBLE}]{{1,64}}"
+    r"|\x1b(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|[ -/]{1,2}[0-~]|O[@-~]|P[^\x1b]{0,256}\x1b\\)"
+    r"|\^\[\[[0-?]{0,64}[ -/]{0,4}[@-~]"
     r"|\x9b[0-?]{0,64}[ -/]{0,4}[@-~]"
 )
-"""Codes for a terminal, also as `cat -v` shows them."""
+"""Codes for a terminal, also as `cat -v` shows them, and letters that nobody sees."""
 # Each alternative begins with a letter: only then a search skips all other letters at once.
 _ENCODED = re.compile(
     r"\\(?:[uU](?:0{4})?(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2})"

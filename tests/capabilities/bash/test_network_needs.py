@@ -39,6 +39,13 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
     plain = network_grant("git push origin main", tmp_path / "sub" / "deep", sandbox).grant
     assert plain.network
     assert "~/.ssh" in plain.reveal
+    for command in (
+        "git push -u --force-with-lease=main:abc origin main",
+        "git pull --rebase=merges --autostash",
+        "git fetch --all --prune --depth=1",
+        "git ls-remote --heads origin",
+    ):
+        assert network_grant(command, tmp_path, sandbox).grant.reveal, command
     for command, cwd in [
         ("git push origin main", tmp_path / "planted"),
         ("git push", tmp_path.parent),
@@ -54,6 +61,9 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
         ("git ls-remote -u ./x origin", tmp_path),
         ("git fetch 'ext::sh -c x'", tmp_path),
         ("git push --recurse-submodules=on-demand", tmp_path),
+        ("git pull --rebase -s subtree/theirs", tmp_path),  # would run ./git-merge-subtree/theirs
+        ("git pull --str=subtree/theirs", tmp_path),
+        ("git pull -Xours --no-such-option", tmp_path),
         ("curl http://x", tmp_path),
         ("npm install", tmp_path),
     ]:

@@ -134,6 +134,36 @@ def test_mercurial_reads_no_pickle_that_a_command_left(
 
 
 @needs_hg
+def test_mercurial_loads_no_extension_that_a_command_asked_for(
+    tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That for large files, named in `requires`, would copy a file to where another one says: to `hgrc`."""
+    work, settings = tmp_path / "work", tmp_path / "hgrc"
+    settings.write_text("[ui]\nusername = x\n")
+    monkeypatch.setenv("HGRCPATH", str(settings))
+    subprocess.run(["hg", "init", work], check=True)
+    plant = (
+        f"printf '[hooks]\\npre-status = touch {marker}\\n' > payload; "
+        "(cat .hg/requires; echo largefiles) > new; mv new .hg/requires; "
+        "hg --config extensions.largefiles= add --large payload; "
+        "hg --config extensions.largefiles= commit -qm x -u x; sleep 2; hg status; echo ../hgrc > .hglf/payload"
+    )
+    ran = Sandbox(work, "required").run_sync(plant)
+    assert ".hglf.from-command" in ran.set_aside
+
+    def ask() -> None:
+        for words in (["status"], ["commit", "-m", "x"], ["status"]):
+            subprocess.run(["hg", *words], cwd=work, capture_output=True, timeout=60)
+
+    ask()
+    assert not marker.exists()
+    assert "largefiles" not in (work / ".hg/requires").read_text()
+    ran = Sandbox(work, "required").run_sync("hg init in; cd in; echo largefiles >> .hg/requires")
+    assert "in/.hg/requires.from-command" in ran.set_aside
+    assert not Sandbox(work, "required").run_sync("hg init plain").set_aside
+
+
+@needs_hg
 @pytest.mark.parametrize(
     "plant",
     [

@@ -141,6 +141,17 @@ def test_wrong_hashes_keep_nothing(hub: Hub, tmp_path: Path) -> None:
     assert download(NAME, sha256=SHA256).path.read_bytes() == CONTENT
 
 
+def test_a_hub_that_sends_more_than_it_names_is_stopped(hub: Hub) -> None:
+    """It might never end. One that names no size is not asked for the file."""
+    hub.size = "1004"
+    with pytest.raises(ModelError, match=r"more than the 1,004 bytes"):
+        download(NAME)
+    asked, hub.size = len(hub.storage), "0"
+    with pytest.raises(ModelError, match="does not say how large it is"):
+        download(NAME)
+    assert len(hub.storage) == asked
+
+
 def test_progress_is_reported_and_a_cut_connection_continues(hub: Hub) -> None:
     """In the same download, with what has come already."""
     hub.cut_at = 1 << 21

@@ -52,9 +52,21 @@ _NEWS = frozenset({"-o", "--outdated", "-u", "--uptodate"})
 """Options by which pip asks for the newest versions of what it lists."""
 _GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 """Options of git itself that are followed by a value."""
-_RUNS_PROGRAMS = ("--u", "--e", "--rec")
-"""How options begin that name a program to be run (`--upload-pack`, `--exec`), or go into submodules. git takes them
-shortened. A remote with `::` in it names a program too."""
+_PLAIN_OPTIONS: Mapping[str, frozenset[str]] = {
+    verb: frozenset(f"-q --quiet -v --verbose --progress -4 -6 {words}".split())
+    for verb, words in {
+        "push": "-u --set-upstream -f --force --force-with-lease --force-if-includes --tags --all --branches "
+        "--follow-tags --atomic -n --dry-run -d --delete --prune --porcelain --no-verify --mirror",
+        "pull": "--rebase -r --no-rebase --ff --ff-only --no-ff --autostash --no-autostash --no-edit --commit "
+        "--no-commit --squash --no-squash --stat -n --no-stat --all -p --prune -t --tags --no-tags "
+        "-f --force --unshallow --depth",
+        "fetch": "--all -p --prune -P --prune-tags -t --tags --no-tags -f --force -n --dry-run --unshallow --depth "
+        "-a --append -k --keep --atomic --multiple",
+        "ls-remote": "-h --heads -b --branches -t --tags --refs --symref --exit-code --get-url",
+    }.items()
+}
+"""The options of a command with keys. Another one may name a program (`--upload-pack`, `--strategy`), shortened too."""
+_VALUES = re.compile(r"--(depth|force-with-lease|rebase)=[\w./:@^~-]*")
 _GIT_KEYS = (
     "~/.ssh",
     "~/.git-credentials",
@@ -154,9 +166,11 @@ def _plain_git(command: str) -> tuple[str, ...] | None:
     program, *rest = reading.commands[0].argv
     if program != "git" or not rest or rest[0] not in _SOMETIMES["git"] - {"clone"}:
         return None
-    named = (*_RUNS_PROGRAMS, "-u") if rest[0] == "ls-remote" else _RUNS_PROGRAMS
-    is_plain = not any(word.startswith(named) or "::" in word for word in rest[1:])
-    return tuple(rest) if is_plain else None
+    options = [word for word in rest[1:] if word.startswith("-")]
+    known = _PLAIN_OPTIONS[rest[0]]
+    is_plain = all(word in known or _VALUES.fullmatch(word) for word in options)
+    # A remote with `::` in it names a program.
+    return tuple(rest) if is_plain and not any("::" in word for word in rest) else None
 
 
 def _is_in_another_repository(cwd: Path, root: Path) -> bool:

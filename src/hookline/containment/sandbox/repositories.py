@@ -18,11 +18,19 @@ from hookline.containment.sandbox.quarantine import content_of
 from hookline.secret_tables import names_in
 
 Check: TypeAlias = Literal[
-    "none", "git-config", "git-hooks", "git-ref", "packed-refs", "number", "histedit", "too-deep"
+    "none",
+    "git-config",
+    "git-hooks",
+    "git-ref",
+    "packed-refs",
+    "number",
+    "histedit",
+    "hg-requires",
+    "too-deep",
 ]
 """What a new file has to pass to stay: nothing helps, its keys are all harmless, it holds samples only, it leads to
-nothing but a branch, it names refs only, it holds a number, or it is text. A directory that is too deep to look into is
-moved to the top, where it is looked into."""
+nothing but a branch, it names refs only, it holds a number, it is text, or it asks for no extension.
+A directory that is too deep to look into is moved to the top, where it is looked into."""
 
 
 class Part(NamedTuple):
@@ -35,9 +43,16 @@ class Part(NamedTuple):
 
 _OTHER_SYSTEMS = {
     ".hg": ("hgrc", "hgrc-not-shared", "sharedpath"),
-    ".jj": ("repo/config.toml", "repo/store/git_target", "workspace-config.toml", "config.toml"),
+    ".jj": (
+        "repo/config.toml",
+        "repo/config-id",
+        "repo/store/git_target",
+        "workspace-config.toml",
+        "workspace-config-id",
+        "config.toml",
+    ),
     ".bzr": ("branch/branch.conf", "branch/location", "branch-format/branch.conf"),
-    "_darcs": ("prefs/defaults", "prefs/sources"),
+    "_darcs": ("prefs/defaults", "prefs/prefs", "prefs/sources"),
     ".pijul": ("config",),
     ".sl": ("config", "hgrc", "sharedpath"),
 }
@@ -59,6 +74,12 @@ _LARGEST_REF = 4096
 """git itself writes no longer one, and nobody looks at where a longer one leads."""
 _MOST_SYMBOLIC = 10
 """Symbolic refs that lead to one another. git follows five."""
+_REQUIREMENTS = frozenset(
+    b"bookmarksinstore delta-info-revlog dirstate-v2 dotencode exp-sparse fileindex-v1 fncache generaldelta "
+    b"internal-phase internal-phase-2 persistent-nodemap plain-store-encode relshared revlog-compression-zstd revlogv1 "
+    b"share-safe shared sparserevlog store treemanifest".split()
+)
+"""What a Mercurial repository may require: how it is stored. Extensions are not among it."""
 _TO_BRANCH = re.compile(rb"ref:[ \t]*(refs/heads/(?![^\s]*\.\.)[^\s\0]+)\s*")
 _NOT_PACKED = re.compile(rb"\n(?![0-9a-f]+ refs/|[#^]|\Z)")
 
@@ -130,8 +151,12 @@ def other_parts(system: str) -> Iterator[Part]:
     """The parts of a directory of another system, by its path."""
     name = os.path.basename(system)
     yield from (Part(f"{system}/{each}") for each in _OTHER_SYSTEMS[name])
-    if name == ".hg":
+    if name in (".hg", ".sl"):
         yield Part(f"{system}/histedit-state", "histedit")
+        # Some requirements load an extension by themselves. That for large files copies what a file of the work tree
+        # names to where that leads, at a commit: to `.hg/hgrc`, say.
+        yield Part(f"{system}/requires", "hg-requires")
+        yield Part(f"{system}/store/requires", "hg-requires")
 
 
 def ref_parts(root: str, git: str) -> Iterator[Part]:
@@ -192,6 +217,8 @@ def is_harmless(check: Check, content: bytes) -> bool:
         return not _NOT_PACKED.search(b"\n" + content)
     if check == "histedit":  # anything else is read as a pickle, which can run programs
         return content.startswith(b"v1\n")
+    if check == "hg-requires":
+        return _REQUIREMENTS.issuperset(content.split())
     if len(content) > _LARGEST_REF:
         return False
     return not content.startswith(b"ref:") or _TO_BRANCH.fullmatch(content) is not None

@@ -580,7 +580,7 @@ class WorkTree:
             text = content_of(self.root, part.path, _LARGEST + 1)
             is_allowed = text is not None and self._fresh <= _MOST_REPOSITORIES
             return is_allowed and is_harmless_configuration(text or b"")
-        if part.check in _WRITTEN_OFTEN:
+        if part.check in (*_WRITTEN_OFTEN, "hg-requires"):
             text = content_of(self.root, part.path, _LARGEST_REFS)
             is_whole = text is not None and len(text) < _LARGEST_REFS
             return is_whole and is_harmless(part.check, text or b"")

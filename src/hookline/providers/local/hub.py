@@ -120,6 +120,8 @@ def download(
     )
     if not _COMMIT.fullmatch(model.commit):
         raise _unusable(name, f"{endpoint} does not say of which commit it is")
+    if not model.size:
+        raise _unusable(name, f"{endpoint} does not say how large it is")
     _fetch(hub, model, progress)
     return model
 
@@ -185,7 +187,7 @@ def _download_part(hub: _Hub, model: HubModel, part: Path, state: FetchState) ->
                 resume_size=done,
                 headers=hub.headers,
                 expected_size=model.size or None,
-                tqdm_class=lambda **given: _Bar(state.progress, **given),
+                tqdm_class=lambda **given: _Bar(model, state.progress, **given),
             )
         file.flush()
         os.fsync(file.fileno())
@@ -205,8 +207,11 @@ def _check(model: HubModel, part: Path) -> None:
 class _Bar:
     """What the library takes for a progress bar."""
 
-    def __init__(self, progress: Progress, *, total: int | None, initial: int, **_: Any) -> None:
-        self._progress, self._total, self._done = progress, total or 0, initial
+    def __init__(
+        self, model: HubModel, progress: Progress, *, total: int | None, initial: int, **_: Any
+    ) -> None:
+        self._model, self._progress = model, progress
+        self._total, self._done = total or 0, initial
 
     def __enter__(self) -> _Bar:
         return self
@@ -217,6 +222,11 @@ class _Bar:
     def update(self, count: int) -> None:
         """Count so many bytes more."""
         self._done += count
+        if self._done > self._model.size:  # it might never end
+            size = self._model.size
+            raise _unusable(
+                self._model.name, f"the hub sends more than the {size:,} bytes it named"
+            )
         self._progress(self._done, max(self._total, self._done))
 
 
