@@ -24,13 +24,13 @@ time of that change (unlike that of its content) cannot be set."""
 
 def is_below(path: str | Path, directory: str | Path) -> bool:
     """Whether a whole path is a directory or something below it, as both are written."""
-    inside = str(directory).rstrip("/") + "/"
-    return f"{path}/".replace("//", "/").startswith(inside.replace("//", "/"))
+    return inside_any(path, (directory,))
 
 
 def inside_any(path: str | Path, others: Iterable[str | Path]) -> bool:
     """Whether a path is one of the others, or lies in one."""
-    return any(is_below(path, other) for other in others)
+    places = [f"{str(other).rstrip('/')}/".replace("//", "/") for other in others]
+    return f"{path}/".replace("//", "/").startswith(tuple(places))
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
@@ -44,21 +44,21 @@ def real_path(path: str | os.PathLike[str]) -> str:
 
 def links_and_target(path: str) -> list[str]:
     """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
-    here, rest = "/", path.split("/")[::-1]
+    here, rest = "", path.split("/")[::-1]  # asked about many paths for every command: by text
     links: list[str] = []
     while rest and len(links) <= MOST_LINKS:
         name = rest.pop()
         if name in ("", "."):
             continue
-        here = os.path.dirname(here) if name == ".." else os.path.join(here, name)
+        here = here.rpartition("/")[0] if name == ".." else f"{here}/{name}"
         try:
             target = os.readlink(here)
         except OSError:
             continue  # no link, or not there
         links.append(here)
-        here = "/" if os.path.isabs(target) else os.path.dirname(here)
+        here = "" if target.startswith("/") else here.rpartition("/")[0]
         rest += target.split("/")[::-1]
-    return [*links, os.path.join(here, *filter(None, reversed(rest)))]
+    return [*links, "/".join((here, *filter(None, reversed(rest)))) or "/"]
 
 
 def link_out_of(inside: str) -> str | None:

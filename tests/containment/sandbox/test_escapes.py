@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from hookline.containment.sandbox.paths import private_below, private_of_root
+from hookline.containment import Sandbox
+from hookline.containment.sandbox import paths
+from hookline.containment.sandbox.paths import private_below, secrets
 
 from .conftest import Place, needs_bubblewrap
 
@@ -93,6 +94,8 @@ def test_a_path_of_the_user_is_hidden(place: Place) -> None:
         assert "outside\n" not in place.run(line, hide=[str(hidden)]).text.replace("file:", "")
         shown = place.run(f"cat {secret} 2>&1", hide=[str(hidden)]).text
         assert not shown or "No such file" in shown, "it is empty or missing, and not forbidden"
+    line = f"ls -A {place.outside}; echo x > {place.outside}/new && echo written"
+    assert "written" not in place.run(line, hide=[str(place.outside)]).text
 
 
 def test_a_pattern_hides_what_fits_it(place: Place) -> None:
@@ -135,11 +138,34 @@ def test_files_of_the_system_that_only_root_reads_are_hidden(place: Place) -> No
     seen = place.run("cat /etc/shadow /etc/gshadow /etc/sudoers")
     assert seen.exit_code != 0
     assert "root:" not in seen.text
-    private = shlex.join(private_of_root())
-    seen = place.run(
-        f"for each in {private}; do [ -d $each ] && ls -A $each || cat $each; done 2>/dev/null"
+
+
+def test_what_only_root_may_read_is_not_read(sandbox: Sandbox) -> None:
+    """Whatever its name is: below /etc and /var, what others may not read is hidden, or somebody else's."""
+    paths.private_of_root.cache_clear()  # something may have been installed since
+    seen = sandbox.run_sync(
+        "find /etc /var -maxdepth 4 -type f ! -perm -4 -exec cat {} + ; "
+        "find /etc /var -mindepth 1 -maxdepth 4 -type d ! -perm -1 -exec ls -A {} + | grep -v -e : -e '^$'"
     )
-    assert seen.text == ""
+    assert [line for line in seen.text.splitlines() if "Permission denied" not in line] == []
+
+
+def test_the_kernel_refuses_root_the_files_of_others(place: Place) -> None:
+    """So they need not be hidden: a command has no capabilities, and cannot change whose a file is."""
+    if place.user is not None or os.geteuid() != 0:
+        pytest.skip("only root has files that it may read and others may not")
+    for name, owner in {"theirs": (1, 1), "by-group": (1, 0), "ours": (0, 1)}.items():
+        (place.outside / name).write_text(f"text of {name}\n")
+        os.chown(place.outside / name, *owner)
+        (place.outside / name).chmod(0o640)
+    seen = place.run(
+        f"cd {place.outside}; cat ours by-group theirs; chown 0 theirs; chmod 644 theirs"
+    )
+    assert "text of ours" in seen.text
+    assert "text of by-group" in seen.text
+    assert "text of theirs" not in seen.text
+    found = {os.path.basename(each) for each in private_below(str(place.outside), 1)}
+    assert found == {"ours", "by-group"}
 
 
 def test_what_only_root_may_read_is_known_by_its_mode(tmp_path: Path) -> None:
@@ -157,6 +183,29 @@ def test_what_only_root_may_read_is_known_by_its_mode(tmp_path: Path) -> None:
     found = {os.path.relpath(each, tmp_path) for each in private_below(str(tmp_path), 2)}
     assert found == {"a", "c/d", "g"}
     assert "c/e/f" in {os.path.relpath(each, tmp_path) for each in private_below(str(tmp_path), 3)}
+    for number in range(9):  # too many to be mounted on one by one: rotated logs, say
+        (tmp_path / "c" / "e" / f"log.{number}").write_text("x")
+        (tmp_path / "c" / "e" / f"log.{number}").chmod(0o640)
+    found = {os.path.relpath(each, tmp_path) for each in private_below(str(tmp_path), 3)}
+    assert found >= {"a", "c/d", "c/e", "c/e/f", "g"}
+    assert "c" not in found
+
+
+def test_an_empty_file_of_the_system_is_not_covered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each mount takes time. An empty directory is covered: what comes into it later is hidden."""
+    (tmp_path / "key").write_text("x")
+    (tmp_path / "old-passwords").touch()
+    (tmp_path / "keys").mkdir()
+    names = ("key", "old-passwords", "keys", "missing")
+    monkeypatch.setattr(paths, "SYSTEM_SECRETS", [f"{tmp_path}/{name}" for name in names])
+    found = [each for each in secrets() if each.startswith(f"{tmp_path}/")]
+    assert found == [f"{tmp_path}/key", f"{tmp_path}/keys"]
+    found = [
+        each for each in secrets([tmp_path / "old-passwords"]) if each.startswith(f"{tmp_path}/")
+    ]
+    assert f"{tmp_path}/old-passwords" in found, "the user names it"
 
 
 def test_the_environment_has_no_secrets(place: Place) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox, SandboxGrant
+from hookline.containment.sandbox import inventory
 from hookline.containment.sandbox.quarantine import facts_of, move_aside
 from hookline.errors import SandboxError
 
@@ -254,3 +255,24 @@ def test_a_command_that_is_to_be_alone_is_so_in_every_process(
     with pytest.raises(SandboxError, match="runs in a directory alone"):
         here.run_sync("true", grant=SandboxGrant(alone=True))
     assert here.run_sync("echo beside").text == "beside\n"
+
+
+def test_the_record_of_a_dead_process_is_read_once(
+    work: Path, records: Callable[[], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And again when it is another one. Every command asks for all of them, several times."""
+    place = tmp_path / "state" / "hookline" / "sandbox"
+    place.mkdir(parents=True)
+    kept = {"root": str(tmp_path / "gone"), "known": {"a/.envrc": [1, 2, 3]}}
+    (place / "1-2.json").write_text(json.dumps(kept))
+    (first,) = inventory.records()
+    assert (first.root, first.is_alive) == (str(tmp_path / "gone"), False)
+    (second,) = inventory.records()
+    assert second is first
+    (place / "new").write_text(json.dumps({**kept, "root": str(work)}))
+    (place / "new").replace(place / "1-2.json")
+    (third,) = inventory.records()
+    assert third.root == str(work)
+    assert Sandbox(work, "required").run_sync("true").exit_code == 0
+    assert records() == [], "it was looked at"
+    assert list(inventory.records()) == []

@@ -15,10 +15,9 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
+from hookline.containment.sandbox.directory_entries import Identity, identity_of
 from hookline.errors import SandboxError
 
 _MODE = 0o600
@@ -26,14 +25,16 @@ _PATIENCE = 5.0
 """Seconds to wait for another process that clears up, which takes a moment."""
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 """What reading a record raises that is none of ours."""
-_own: set[Path] = set()
+_own: set[str] = set()
 """The records of this process."""
+_of_dead: dict[str, tuple[Identity, SandboxRecord]] = {}
+"""The records of processes that have died, by path: every start asks for them, several times."""
 
 
 class Inventory:
     """The record of this process for one directory, while commands run there."""
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: str, fd: int) -> None:
         self._path, self._fd = path, fd
         self._written = os.fstat(fd).st_mtime_ns
 
@@ -55,12 +56,12 @@ class Inventory:
     ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         # Not by our number: in a container, the process that is started again has the same.
-        path = _place() / f"{_key(root)}-{secrets.token_hex(8)}.json"
+        path = f"{_place()}/{_key(root)}-{secrets.token_hex(8)}.json"
         with contextlib.suppress(OSError):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+            os.makedirs(_place(), 0o700, exist_ok=True)
+            # New, and not truncated: ext4 writes a file to disk that was, as soon as it is closed.
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
             fcntl.flock(fd, fcntl.LOCK_EX)
-            os.ftruncate(fd, 0)
             record = {
                 "root": root,
                 "known": known,
@@ -77,7 +78,7 @@ class Inventory:
     def end(self) -> None:
         """Everything was looked at."""
         with contextlib.suppress(OSError):
-            self._path.unlink()
+            os.unlink(self._path)
         self.leave()
 
     def leave(self) -> None:
@@ -89,7 +90,7 @@ class Inventory:
 class SandboxRecord(NamedTuple):
     """What one process wrote down."""
 
-    path: Path
+    path: str
     root: str
     known: dict[str, tuple[int, int, int]]
     times: dict[str, int]
@@ -109,38 +110,51 @@ class SandboxRecord(NamedTuple):
     def forget(self) -> None:
         """It was looked at."""
         with contextlib.suppress(OSError):
-            self.path.unlink()
+            os.unlink(self.path)
 
 
 def records() -> Iterator[SandboxRecord]:
     """What other processes wrote down. One that died has left its lock."""
-    place = _place()
-    for path in place.glob("*-*.json") if place.is_dir() else ():
-        if path in _own:
-            continue
-        with contextlib.suppress(*_DAMAGED), path.open("rb") as file:
-            is_alive = False
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                is_alive = True
-            text = file.read()
-            if not text:  # it died before its first command, or is about to write
-                continue
-            kept = json.loads(text)
-            record = SandboxRecord(
-                path=path,
-                root=kept["root"],
-                known={name: tuple(each) for name, each in kept["known"].items()},
-                times=kept.get("changed_at", {}),
-                named=kept.get("named", []),
-                links=kept.get("links", {}),
-                alone=kept.get("alone", False) is True,
-                is_alive=is_alive,
-            )
-            paths = (*record.known, *record.times, *record.named, *record.links)
-            if all(map(_is_inside, paths)):
+    place, names = _place(), list[str]()
+    with contextlib.suppress(OSError):
+        names = os.listdir(place)
+    for path in (f"{place}/{name}" for name in names if name.endswith(".json")):
+        with contextlib.suppress(*_DAMAGED):
+            if path not in _own and (record := _read(path)) is not None:
                 yield record
+
+
+def _read(path: str) -> SandboxRecord | None:
+    """One record; None if there is nothing in it, or nothing of ours."""
+    identity = identity_of(os.stat(path))
+    known = _of_dead.get(path)
+    if known is not None and known[0] == identity:
+        return known[1]
+    with open(path, "rb") as file:
+        is_alive = False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_alive = True
+        text = file.read()
+    if not text:  # it died before its first command, or is about to write
+        return None
+    kept = json.loads(text)
+    record = SandboxRecord(
+        path=path,
+        root=kept["root"],
+        known={name: tuple(each) for name, each in kept["known"].items()},
+        times=kept.get("changed_at", {}),
+        named=kept.get("named", []),
+        links=kept.get("links", {}),
+        alone=kept.get("alone", False) is True,
+        is_alive=is_alive,
+    )
+    if not all(map(_is_inside, (*record.known, *record.times, *record.named, *record.links))):
+        return None
+    if not is_alive:
+        _of_dead[path] = identity, record
+    return record
 
 
 def _is_inside(path: str) -> bool:
@@ -153,8 +167,6 @@ def _is_inside(path: str) -> bool:
 
 def hold_lock(root: str) -> int:
     """Count a command that needs the names we hold in a directory. Returns the lock, for `give_up_lock`."""
-    import fcntl
-
     until = time.monotonic() + _PATIENCE
     while True:
         fd = _open_lock(root)
@@ -175,13 +187,12 @@ def hold_lock(root: str) -> int:
 
 def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
     """Count one command less. The last one calls `clear`, and then the lock goes too."""
-    import fcntl
-
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         clear()
         if stat.S_ISREG(os.fstat(fd).st_mode):
-            _lock_path(root).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_lock_path(root))
     except BlockingIOError:
         pass
     finally:
@@ -190,26 +201,23 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
 
 def _open_lock(root: str) -> int:
     """A file of ours, which no command sees; the directory itself where we can write none."""
-    path = _lock_path(root)
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+        os.makedirs(_place(), 0o700, exist_ok=True)
+        return os.open(
+            _lock_path(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE
+        )
     return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _lock_path(root: str) -> Path:
-    return _place() / f"{_key(root)}.lock"
+def _lock_path(root: str) -> str:
+    return f"{_place()}/{_key(root)}.lock"
 
 
 def _key(root: str) -> str:
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
-def _place() -> Path:
+def _place() -> str:
     state = os.environ.get("XDG_STATE_HOME", "")
-    return _place_below(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"))
-
-
-@lru_cache(maxsize=16)
-def _place_below(state: str) -> Path:
-    return Path(state) / "hookline" / "sandbox"
+    below = state if os.path.isabs(state) else os.path.expanduser("~/.local/state")
+    return f"{below}/hookline/sandbox"

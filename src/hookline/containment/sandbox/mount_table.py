@@ -79,8 +79,12 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
 
     A mount of something that is in a directory is not found.
     """
-    found = (path for each in directories for path in all_paths(each) if _is_same(path, each))
-    return [path for path in dict.fromkeys(found) if path not in directories]
+    found: dict[str, None] = {}
+    with contextlib.suppress(OSError):
+        table = _text_of(_TABLE)
+        ways = ((path, each) for each in directories for path in _all_paths(each, table))
+        found = dict.fromkeys(path for path, each in ways if path != each and _is_same(path, each))
+    return [path for path in found if path not in directories]
 
 
 def all_paths(path: str) -> list[str]:

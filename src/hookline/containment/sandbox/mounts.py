@@ -34,6 +34,7 @@ from hookline.containment.sandbox.paths import (
     emptied_directories,
     find_existing,
     outermost,
+    prefixes,
     private_of_root,
     secrets,
     work_directory,
@@ -188,8 +189,9 @@ class MountPlan:
         if not self._can_be_reached(os.path.dirname(path)):
             return ()
         if os.path.isdir(path):
-            seal = ("--remount-ro", path) if sealed else ()
-            return (*self._small, "--tmpfs", path, *seal)
+            # Not mounted read-only: bubblewrap reads the whole table of mounts for that.
+            seal = ("--perms", "0555") if sealed else ()
+            return (*self._small, *seal, "--tmpfs", path)
         if os.path.islink(path):
             return ()  # what it leads to is hidden where it is
         return ("--ro-bind", empty_file(), path)
@@ -333,7 +335,7 @@ class MountPlan:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
         known = filter(is_open_to_us, secrets(self._paths.hide, self._job.grant.reveal))
         found = [path for path in known if self._is_seen(path) or self._is_put_back(path)]
-        found += filter(self._is_private, private_of_root())
+        found += self._private()
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):
@@ -345,12 +347,15 @@ class MountPlan:
             found += [path for path in inside if not inside_any(path, named)]
         return outermost(found)
 
-    def _is_private(self, path: str) -> bool:
-        """Whether a path of root's is to be hidden: not what the agent works in or is shown, nor a home."""
+    def _private(self) -> Iterator[str]:
+        """What of root's is to be hidden: not what the agent works in or is shown, nor a home."""
         used = [*map(str, self._roots), *self._homes, *self._named, *self._needed]
         used += map(os.path.expanduser, self._job.grant.reveal)
-        is_used = any(is_below(each, path) or is_below(path, each) for each in used)
-        return not is_used and self._is_seen(path) and os.path.lexists(path)
+        around = {place for each in used for place in prefixes(each)}
+        for path in private_of_root():
+            is_used = path in around or inside_any(path, used)
+            if not is_used and self._is_seen(path) and os.path.lexists(path):
+                yield path
 
     def _work(self) -> Iterator[str]:
         """The work directory and its like, and in them what cannot be written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import os
 import re
 import stat
@@ -34,6 +35,12 @@ from hookline.containment.sandbox.tables import (
 )
 from hookline.errors import SandboxError, UsageError
 from hookline.secret_tables import HOME_SECRETS, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
+
+_PRIVATE, _DEPTH = ("/etc", "/var"), 4
+"""Where what is private of root's is looked for, and how deep."""
+_MOST_FILES = 8
+"""Private files of one directory that are hidden one by one."""
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,26 +137,42 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     mine = homes()
     wanted = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
     for pattern in SYSTEM_SECRETS:
-        wanted += glob.glob(pattern) if "*" in pattern else (pattern,)
+        found = glob.glob(pattern) if "*" in pattern else (pattern,)
+        wanted += (path for path in found if not _is_empty_file(path))
     wanted += [*_find_named(mine), *(path for each in further for path in _meant(each))]
     # What we may not even look at, a command of ours may not either.
     real = {real_path(path) for path in wanted if os.path.exists(path)}
     return outermost(real - revealed - {"/"})
 
 
+def _is_empty_file(path: str) -> bool:
+    """Whether a file has nothing in it. Programs of the system fill one by putting another in its place, which ends
+    what was mounted on it."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(facts.st_mode) and facts.st_size == 0
+
+
 @cache
 def private_of_root() -> tuple[str, ...]:
-    """What below /etc and /var only its owner and group may read, if we are root. The kernel refuses everybody else.
+    """What below /etc and /var only root may read, by its owner or group, if we are root.
 
-    Debian's copy of /etc/shadow in /var/backups, mail, databases, keys of services: no table has them all. Found
-    once in a process, and four levels deep.
+    Debian's copy of /etc/shadow in /var/backups, logs, keys of services: no table has them all. Found once in a
+    process, and four levels deep.
     """
-    return tuple(private_below("/etc", 4) + private_below("/var", 4)) if os.geteuid() == 0 else ()
+    found = (private_below(each, _DEPTH) for each in _PRIVATE if os.geteuid() == 0)
+    return tuple(itertools.chain(*found))
 
 
 def private_below(directory: str, depth: int) -> list[str]:
-    """What only its owner and group may read, to a depth. What is in such a directory is private too."""
-    found: list[str] = []
+    """What we may read and others may not, to a depth. What is in such a directory is private too.
+
+    The files of other users are refused by the kernel: a command of root's has no capabilities. Each that is found
+    costs a mount: no locks and nothing empty is. With many files the directory that they are in is found, too.
+    """
+    files, found = list[str](), list[str]()
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_symlink():
@@ -157,12 +180,19 @@ def private_below(directory: str, depth: int) -> list[str]:
             is_directory, facts = entry.is_dir(), entry.stat(follow_symlinks=False)
             opens = stat.S_IXOTH if is_directory else stat.S_IROTH
             if not facts.st_mode & opens:
-                # Each costs a mount: no locks, and nothing empty.
                 holds = os.listdir(entry.path) if is_directory else facts.st_size
-                found += [entry.path] if holds else []
+                if holds and _is_for_us(entry.path, facts):
+                    (found if is_directory else files).append(entry.path)
             elif is_directory and depth > 1:
                 found += private_below(entry.path, depth - 1)
-    return found
+    is_crowded = len(files) > _MOST_FILES and directory not in _PRIVATE
+    return [*found, *files, *([directory] if is_crowded else [])]
+
+
+def _is_for_us(path: str, facts: os.stat_result) -> bool:
+    """Whether we may read a file without capabilities: as its owner, by a group, or by a list of further users."""
+    of_group = facts.st_gid in (os.getegid(), *os.getgroups()) and facts.st_mode & stat.S_IRWXG
+    return facts.st_uid == os.geteuid() or bool(of_group) or _ACCESS_LIST in os.listxattr(path)
 
 
 def hides_nothing(paths: SandboxPaths) -> list[str]:

@@ -245,9 +245,9 @@ class WorkTree:
             for record in () if self._visits else records():
                 if record.is_alive or record.root != self.root:
                     continue
-                self._known, self._named = record.known, set(record.named)
+                self._known, self._named = dict(record.known), set(record.named)
                 # Nobody knows which commands ran at the same time. An older version wrote no times down.
-                self._times, self._overlap = record.times, bool(record.times)
+                self._times, self._overlap = dict(record.times), bool(record.times)
                 self._links = dict(record.links)
                 moved += self._judge_all(())
                 record.forget()
