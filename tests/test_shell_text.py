@@ -171,11 +171,20 @@ def test_what_seems_to_begin_a_here_document_hides_nothing(line: str) -> None:
         "x=(; sudo ls", "x=(a | sudo ls\nb", "x=(;\\\nsudo ls", "x=(a;b 'c\nsudo ls\n'", "eval x=(; \\\nsudo ls",
         "x=(;" * 50 + "sudo ls", "x=(;" * 50 + "\nsudo ls", "a x=(b) && sudo ls",
         "12345>f sudo ls", "{v}>f sudo ls", ">&-sudo ls", "ls <&-; sudo ls",
+        'x=(x=(\\\n"\nsudo ls\n\\|>&-${x:-;{ ', "<<'E' ax=(; #\tE\n\\\nsudo ls\n\\#}",
+        "<<'E' ax=(;\n# \\\nsudo ls",
     ],
 )  # fmt: skip
 def test_a_broken_list_or_an_unusual_redirect_hides_nothing(text: str) -> None:
     """bash drops the rest of the line with a broken list, and continues with the next. Both are read."""
     assert ("sudo", "ls") in (find_commands(text) or ())
+
+
+def test_a_broken_script_in_a_text_does_not_break_the_text() -> None:
+    """What stands in its here-document is still no command."""
+    found = find_commands("cat > notes <<'E'\nsudo ls\nE\nbash -c \"echo 'x\"") or ()
+    assert ("cat",) in found
+    assert ("sudo", "ls") not in found
 
 
 def test_what_is_joined_in_too_many_places_is_not_read() -> None:

@@ -135,7 +135,20 @@ class ShellVisitor:
 
 def read_shell_text(text: str, visitor: ShellVisitor) -> PipelineStage:
     """Find every command of a text. Raises `TooDeep`, and nothing else."""
-    return _Reader(plain_text(text), visitor, 0).read_list("")
+    stage = _Reader(plain_text(text), visitor, 0).read_list("")
+    # bash drops a line that it cannot read, and begins again with one of the next. Not so if only a script in the text
+    # is broken, which the visitor has read.
+    if visitor.is_broken and _is_broken(text):
+        joined = text.replace("\\\n", "")
+        for line in dict.fromkeys((*text.split("\n"), *joined.split("\n"))):
+            _Reader(plain_text(line), visitor, 0).read_list("")
+    return stage
+
+
+def _is_broken(text: str) -> bool:
+    visitor = ShellVisitor()
+    _Reader(plain_text(text), visitor, 0).read_list("")
+    return visitor.is_broken
 
 
 @lru_cache(8)
