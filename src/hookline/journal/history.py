@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -80,11 +80,14 @@ def list_existing(connection: sqlite3.Connection) -> None:
         add_event(connection, "created", run_id, at=started_at)
 
 
-def accept_loss(connection: sqlite3.Connection, committed: Mapping[int, int], hidden: int) -> None:
+ANY_STEPS = 1 << 40
+"""Of a run that may have made any number of steps: more than a run makes."""
+
+
+def accept_loss(connection: sqlite3.Connection, most_steps: Callable[[int, int], int]) -> None:
     """Write which runs may have lost their end, and how many steps they may have made: all that had not ended.
 
-    `committed` has the steps of runs whose last commit is known, by their number. Of others it is known that no more
-    than `hidden` commits are lost, and each step that has an effect has one.
+    `most_steps` says it for a run by its number in the file, and the steps that are there.
     """
     connection.execute("BEGIN IMMEDIATE")
     query = (
@@ -93,8 +96,7 @@ def accept_loss(connection: sqlite3.Connection, committed: Mapping[int, int], hi
     unended = connection.execute(query).fetchall()
     add_event(connection, "lost", "")
     for number, run_id, steps in unended:
-        made = max(steps, committed.get(number, steps + hidden))
-        add_event(connection, "lost", run_id, made)
+        add_event(connection, "lost", run_id, most_steps(number, steps))
     connection.execute("COMMIT")
 
 

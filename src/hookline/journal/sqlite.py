@@ -499,7 +499,7 @@ class JournalFile(Journal):
         if is_writable(self.path) and (accept_loss or not self._end.losses):
             writer = _open_writer(self.path, synchronous)
             if self._end.losses:
-                writer.accept_loss(self._end.hidden_commits)
+                writer.accept_loss()
                 self._end = End()
         else:
             self._check_readable()

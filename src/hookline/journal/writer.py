@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -35,10 +36,19 @@ from hookline.journal.connection import (
 from hookline.journal.history import accept_loss as write_loss
 from hookline.journal.history import end_of_history
 from hookline.journal.last_commits import LIST, LastCommits, read_commits
+from hookline.journal.losses import most_steps
 from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.stored_form import StoredForm
-from hookline.journal.tables import RunEnd, has_run, insert_batch, insert_run, pack, update_run
+from hookline.journal.tables import (
+    RunEnd,
+    Tables,
+    has_run,
+    insert_batch,
+    insert_run,
+    pack,
+    update_run,
+)
 
 T = TypeVar("T")
 Release: TypeAlias = Callable[[], None]
@@ -131,6 +141,8 @@ class Writer:
                 self._check_in_place(time.monotonic())
                 result = work(connection)
                 self._note_history()
+                if self._file and _log_pages(self._file) > 2 * _LOG_PAGES:  # one is not cut off
+                    self._checkpoint()
                 return result
             except Exception as error:
                 raise self._to_journal_error(error) from error
@@ -208,10 +220,13 @@ class Writer:
                 if batch.is_first:
                     self._note_history()
 
-    def accept_loss(self, hidden_commits: int) -> None:
+    def accept_loss(self) -> None:
         """Write that the end of the journal is lost, and go on with what is there."""
-        steps = {number: steps for number, _, _, steps in read_commits(self._file).commits}
-        self.run_exclusively(lambda connection: write_loss(connection, steps, hidden_commits))
+        known = read_commits(self._file)
+        tables = Tables(self._connection, self._path)
+        self.run_exclusively(
+            lambda connection: write_loss(connection, partial(most_steps, tables, known))
+        )
         if self._commits is not None:
             self._commits.clear()
             self._note_history()
