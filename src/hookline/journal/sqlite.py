@@ -610,7 +610,7 @@ class JournalInMemory(Journal):
         writer = Writer(open_in_memory(), "", None, waits_for_disk=False)
         super().__init__(writer)
         self._close = weakref.finalize(self, writer.close)
-        self._held: set[str] = set()
+        self._held: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
@@ -642,20 +642,20 @@ class JournalInMemory(Journal):
                     f"run '{run_id}' is being driven already.",
                     remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
                 )
-            self._held.add(run_id)
-        return _MemoryLease(run_id, self._held).release
+            token = self._held[run_id] = object()
+        return _MemoryLease(run_id, self._held, token).release
 
 
 class _MemoryLease:
     """Ends when it is released, or garbage."""
 
-    def __init__(self, run_id: str, held: set[str]) -> None:
+    def __init__(self, run_id: str, held: dict[str, object], token: object) -> None:
         self._run_id = run_id
-        self._held: set[str] | None = held
+        self._held = held
+        self._token = token
 
     def release(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held.discard(self._run_id)
+        if self._held.get(self._run_id) is self._token:  # and not another one, after this was lost
+            del self._held[self._run_id]
 
     __del__ = release
