@@ -33,7 +33,7 @@ CREATE INDEX losses ON history (run_id) WHERE event = 'lost';
 _START = anchor("")
 _END = "SELECT number, CAST(link AS BLOB) FROM history ORDER BY number DESC LIMIT 1"
 _ADD = "INSERT INTO history (number, event, run_id, records, at, link) VALUES (?, ?, ?, ?, ?, ?)"
-_LOST = "SELECT number, records FROM history WHERE event = 'lost' AND run_id = ?"
+_LOST = "SELECT number, CAST(records AS INTEGER) FROM history WHERE event = 'lost' AND run_id = ?"
 _CREATED = "SELECT max(number) FROM history WHERE event = 'created' AND run_id = ?"
 
 
@@ -107,7 +107,8 @@ def steps_before_loss(connection: sqlite3.Connection, run_id: str) -> int | None
         return None
     ((created,),) = connection.execute(_CREATED, (run_id,))
     # Another run may have had the id, and was deleted.
-    return max((steps for number, steps in losses if number > (created or 0)), default=None)
+    after = [steps for number, steps in losses if number > (created or 0)]
+    return max((ANY_STEPS if steps is None else steps for steps in after), default=None)
 
 
 def digest(message: bytes) -> int:
@@ -117,8 +118,9 @@ def digest(message: bytes) -> int:
 
 def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
     """All entries."""
-    for row in connection.execute("SELECT * FROM history ORDER BY number"):
-        yield HistoryEvent(*row)
+    query = "SELECT number, event, run_id, records, at, CAST(link AS BLOB) FROM history ORDER BY number"
+    for *fields, last in connection.execute(query):
+        yield HistoryEvent(*fields, last or b"")
 
 
 def examine_history(

@@ -168,7 +168,10 @@ class Tables:
 
     def accepted_losses(self) -> list[float]:
         """When somebody accepted that the end of the journal is lost."""
-        query = "SELECT at FROM history WHERE event = 'lost' AND run_id = ''"
+        query = (
+            "SELECT CAST(at AS INTEGER) FROM history"
+            " WHERE event = 'lost' AND run_id = '' AND at BETWEEN 0 AND 1e11"
+        )
         return [at for (at,) in self._rows(query)]
 
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
