@@ -7,6 +7,7 @@ import io
 import itertools
 import sqlite3
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from hookline.journal import (
     fold,
     story_of,
 )
+from hookline.journal.sqlite import JournalFile
 from hookline.playback import backtest
 from hookline.state import RunStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, say
@@ -364,6 +366,31 @@ def test_prune_keeps_what_a_kept_run_continues() -> None:
     assert started(journal, "later").continues == journal.refer_sync("old")
     assert journal.prune_sync(keep=1) == ["other"]
     assert sorted(journal.prune_sync(keep=0)) == ["later", "old"]
+
+
+def test_prune_keeps_what_a_run_continues_that_begins_meanwhile(
+    journal: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins after the runs to delete were chosen. What nobody continues is deleted all the same."""
+    state = agent(journal, say("a")).run_sync("go", run_id="old").state
+    agent(journal, say("a")).run_sync("go", run_id="other")
+    remove = JournalFile._remove
+
+    def begin_and_remove(self: JournalFile, run_ids: list[str]) -> None:
+        monkeypatch.setattr(JournalFile, "_remove", remove)
+        later = agent(journal, say("b"))
+        beginning = threading.Thread(
+            target=later.run_sync, args=("go",), kwargs={"run_id": "later", "state": state}
+        )
+        beginning.start()
+        beginning.join()
+        remove(self, run_ids)
+
+    monkeypatch.setattr(JournalFile, "_remove", begin_and_remove)
+    gone = journal.prune_sync(keep=0, older_than=0)
+    assert "other" in gone
+    assert sorted(info.run_id for info in journal.runs_sync()) == ["later", "old"]
+    assert journal.check_sync().ok
 
 
 # --- states that a caller hands over ---------------------------------------------------------------------

@@ -118,7 +118,9 @@ def digest(message: bytes) -> int:
 
 def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
     """All entries."""
-    query = "SELECT number, event, run_id, records, at, CAST(link AS BLOB) FROM history ORDER BY number"
+    query = (
+        "SELECT number, event, run_id, records, at, CAST(link AS BLOB) FROM history ORDER BY number"
+    )
     for *fields, last in connection.execute(query):
         yield HistoryEvent(*fields, last or b"")
 

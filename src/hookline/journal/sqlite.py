@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from typing import IO, TypeVar
@@ -285,23 +285,38 @@ class Journal(ABC):
         retention = Retention(older_than=older_than, keep=keep, unfinished=unfinished)
         chosen = self._choose(retention)
         deleted: list[str] = []
-        driven: set[str] = set()
+        free = {run_id for tree in chosen for run_id in tree}
         for start in range(0, len(chosen), _TREES_AT_ONCE):
             with ExitStack() as leases:
                 trees = chosen[start : start + _TREES_AT_ONCE]
                 for tree in trees:
                     if not self._can_lease(tree, leases):
-                        driven.update(tree)
-                # Now nobody can resume them. One that was resumed since it was chosen is kept.
-                still = set(map(tuple, self._choose(retention, driven)))
-                run_ids = [run_id for tree in trees if tuple(tree) in still for run_id in tree]
-                self._remove(run_ids)
-                deleted += run_ids
+                        free.difference_update(tree)
+                deleted += self._prune_trees(retention, trees, free)
         return deleted
 
-    def _choose(self, retention: Retention, driven: Collection[str] = ()) -> list[list[str]]:
+    def _prune_trees(
+        self, retention: Retention, trees: list[list[str]], free: set[str]
+    ) -> list[str]:
+        """Delete trees that nobody can resume now. One that was resumed or continued since it was chosen is kept."""
+        before = None
+        while True:
+            still = set(map(tuple, self._choose(retention, free)))
+            run_ids = [run_id for tree in trees if tuple(tree) in still for run_id in tree]
+            try:
+                self._remove(run_ids)
+                return run_ids
+            except JournalError:  # a run that began meanwhile may continue one of them
+                if run_ids == before:
+                    raise
+                before = run_ids
+
+    def _choose(self, retention: Retention, free: set[str] | None = None) -> list[list[str]]:
+        """The trees to delete. All others than those that are `free` are kept, also if they have begun since."""
         with self._snapshot() as tables:
-            return retention.choose(tables.infos(), time.time(), driven)
+            infos = tables.infos()
+        kept = set() if free is None else {info.run_id for info in infos} - free
+        return retention.choose(infos, time.time(), kept)
 
     def _can_lease(self, tree: list[str], leases: ExitStack) -> bool:
         """Lease each run of a tree, or none when one of them is being driven."""
