@@ -278,6 +278,8 @@ def test_the_log_stays_short_where_no_run_is_driven(
             other.delete_sync("r")
             log = path.with_name("other.db-wal").stat().st_size
             assert log < 180 * 4200, number
+            if log > 120 * 4096:
+                other.vacuum()
         assert other.check_sync().ok
 
 

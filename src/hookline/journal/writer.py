@@ -340,7 +340,8 @@ class Writer:
                 self._cursor.execute(f"PRAGMA busy_timeout = {_READERS_SECONDS * 1000:.0f}")
                 self._cursor.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         with suppress(sqlite3.Error):
-            self._cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+            # Not with our cursor: it would have a row to fetch, and nobody could vacuum.
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     # --- errors ----------------------------------------------------------------------------------------
 
