@@ -118,11 +118,10 @@ def digest(message: bytes) -> int:
 
 def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
     """All entries."""
-    query = (
-        "SELECT number, event, run_id, records, at, CAST(link AS BLOB) FROM history ORDER BY number"
-    )
-    for *fields, last in connection.execute(query):
-        yield HistoryEvent(*fields, last or b"")
+    link = "coalesce(CAST(link AS BLOB), x'')"  # an edit may have put anything there
+    query = f"SELECT number, event, run_id, records, at, {link} FROM history ORDER BY number"
+    for row in connection.execute(query):
+        yield HistoryEvent(*row)
 
 
 def examine_history(
