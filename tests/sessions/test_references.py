@@ -38,6 +38,7 @@ from hookline.journal import (
     story_of,
 )
 from hookline.journal.sqlite import JournalFile
+from hookline.journal.writer import Writer
 from hookline.playback import backtest
 from hookline.state import RunStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, say
@@ -260,6 +261,30 @@ def test_an_import_without_the_earlier_run_is_refused(journal: SQLiteJournal) ->
     other.import_lines(io.BytesIO(head + b"".join(lines[:second])))
     other.import_lines(io.BytesIO(head + b"".join(lines[second:])))
     assert other.check_sync().ok
+
+
+def test_an_import_whose_earlier_run_is_deleted_meanwhile_is_refused(
+    journal: SQLiteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process deletes it after the file was read."""
+    file = io.BytesIO()
+    journal.export_lines("s-2", file)
+    head, *lines = file.getvalue().splitlines(keepends=True)
+    second = next(place for place, line in enumerate(lines) if line.startswith(b'{"run":"s-2"'))
+    head = head.replace(b'"runs":2', b'"runs":1')
+    with SQLiteJournal(tmp_path / "other.db") as other, SQLiteJournal(other.path) as deleting:
+        other.import_lines(io.BytesIO(head + b"".join(lines[:second])))
+        exclusively = Writer.run_exclusively
+
+        def delete_first(self: Writer, work: Any) -> Any:
+            monkeypatch.setattr(Writer, "run_exclusively", exclusively)
+            deleting.delete_sync("s-1")
+            return exclusively(self, work)
+
+        monkeypatch.setattr(Writer, "run_exclusively", delete_first)
+        with pytest.raises(JournalError, match="its conversation begins in run 's-1'"):
+            other.import_lines(io.BytesIO(head + b"".join(lines[second:])))
+        assert other.check_sync().ok
 
 
 # --- damage ---------------------------------------------------------------------------------------------

@@ -374,9 +374,12 @@ class Journal(ABC):
             if run.info.run_id in known:
                 raise run_exists_error(run.info.run_id)
             known.add(run.info.run_id)
-        with self._snapshot() as tables:
-            _check_references(tables, runs)
-        self._get_writer().run_exclusively(lambda connection: add_runs(connection, runs))
+
+        def add(connection: sqlite3.Connection) -> None:
+            tables = Tables(connection, str(self))
+            add_runs(connection, runs, lambda: _check_references(tables, runs))
+
+        self._get_writer().run_exclusively(add)
         return [run.info.run_id for run in runs]
 
     def _remove(self, run_ids: list[str]) -> None:

@@ -314,9 +314,12 @@ def run_exists_error(run_id: str) -> JournalError:
     )
 
 
-def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:
-    """Add whole runs in one transaction."""
+def add_runs(
+    connection: sqlite3.Connection, runs: list[StoredRun], check: Callable[[], None]
+) -> None:
+    """Add whole runs in one transaction, if `check` finds there that they fit."""
     connection.execute("BEGIN IMMEDIATE")
+    check()
     cursor = connection.cursor()
     for run in runs:
         try:
