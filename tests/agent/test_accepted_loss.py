@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,16 +122,22 @@ async def test_a_new_run_after_a_loss_is_not_in_doubt(lost: Path, tmp_path: Path
         assert isinstance((await journal.read("new"))[0], RunStarted)
 
 
-# Drives a run of eight steps, each of which pays, in the run itself or in a child, and is killed in the last one.
+# Drives a run of eight steps, each of which pays, in the run itself or in a child, and is killed in the last one. What
+# was done before the step that is given, if one is, is in the database by then.
 LONG_LIFE = """
-import os, sys
+import os, sqlite3, sys
 sys.path.insert(0, sys.argv[4])
 from pathlib import Path
 from test_accepted_loss import payer
 from hookline import SQLiteJournal
 
-die = lambda n: n == 8 and os.kill(os.getpid(), 9)
-payer(SQLiteJournal(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], die).run_sync("Pay.", run_id="r")
+def then(n):
+    if [str(n)] == sys.argv[5:]:
+        sqlite3.connect(sys.argv[1]).execute("PRAGMA wal_checkpoint")
+    if n == 8:
+        os.kill(os.getpid(), 9)
+
+payer(SQLiteJournal(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], then).run_sync("Pay.", run_id="r")
 """
 
 
@@ -196,3 +203,52 @@ def test_no_step_that_may_have_been_made_pays_again(tmp_path: Path, who: str) ->
             result = payer(journal, ledger, who).resume_sync("r")
             assert ledger.read_text() == paid, number
             assert result.text == "done"
+
+
+@pytest.mark.parametrize("who", ["run", "child"])
+def test_without_the_log_and_the_last_commits_every_step_may_have_been_made(
+    tmp_path: Path, who: str
+) -> None:
+    """The database has three of eight steps, and nothing says how many there were. A new run is not in doubt."""
+    path, ledger = tmp_path / "journal.db", tmp_path / "ledger"
+    command = [sys.executable, "-c", LONG_LIFE, path, ledger, who, Path(__file__).parent, "3"]
+    assert subprocess.run(command, check=False).returncode == -9
+    paid = ledger.read_text()
+    path.with_name("journal.db-wal").unlink()
+    commits = path.with_name("journal.db-commits").read_bytes()
+    for number, left in enumerate([b"", commits[:100], bytes(100) + commits[100:]]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.copyfile(path, folder / "journal.db")
+        (folder / "journal.db-commits").write_bytes(left)
+        with pytest.raises(JournalError, match=r"log.*is gone|is lost"):
+            SQLiteJournal(folder / "journal.db").claim_sync("r")
+        with SQLiteJournal(folder / "journal.db", accept_loss=True) as journal:
+            assert payer(journal, ledger, who).resume_sync("r").text == "done"
+            assert ledger.read_text() == paid, number
+            if number == 0:
+                payer(journal, tmp_path / "new", who).run_sync("Pay.")
+                assert (tmp_path / "new").read_text() == paid
+
+
+@pytest.mark.parametrize("who", ["run", "child"])
+def test_a_restored_backup_pays_nothing_again(tmp_path: Path, who: str) -> None:
+    """The file of last commits was left where it was, and knows what was done after the backup."""
+    path, ledger = tmp_path / "journal.db", tmp_path / "ledger"
+    backup = tmp_path / "backup.db"
+
+    def make_backup(n: int) -> None:
+        if n == 3:
+            copying = threading.Thread(target=journal.backup_sync, args=(backup,))
+            copying.start()
+            copying.join()
+
+    with SQLiteJournal(path) as journal:
+        payer(journal, ledger, who, make_backup).run_sync("Pay.", run_id="r")
+    paid = ledger.read_text()
+    shutil.move(backup, path)
+    with SQLiteJournal(path) as journal, pytest.raises(JournalError, match="is lost"):
+        payer(journal, ledger, who).resume_sync("r")
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        assert payer(journal, ledger, who).resume_sync("r").text == "done"
+    assert ledger.read_text() == paid

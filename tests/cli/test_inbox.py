@@ -130,6 +130,8 @@ def test_what_waits_is_listed_and_answered(desk: Desk) -> None:
     given = desk.run("approve", "last", "call_1_1", "--by", "ann")
     assert (given.returncode, "hookline resume" in given.stdout) == (0, True), given
     assert desk.paid == []
+    listed = desk.run("approve")
+    assert ("answered: allow, by ann" in listed.stdout, "yes:" in listed.stdout) == (True, False)
     assert desk.run("resume", "last").stdout == "Done.\n"
     (answered,) = desk.records("approval_answered")
     assert (answered["by"], desk.paid) == ("inbox: ann", ["5"])

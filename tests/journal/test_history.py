@@ -91,6 +91,26 @@ def test_an_edited_list_is_found(made: Path, statement: str, harm: str) -> None:
         assert harm in {damage.harm for damage in journal.check_sync().damage}
 
 
+def test_a_list_of_any_values_is_damage_and_no_failure(path: Path, story: Story) -> None:
+    """Of each column, in the entry of a run and in those of a loss that was accepted."""
+    with SQLiteJournal(path) as journal:
+        keep(journal, story("r", ending=None))
+        keep(journal, story("above"))
+    edit(path, *(each.format("above") for each in GONE), "DELETE FROM history WHERE number = 2")
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        assert journal.check_sync().ok
+        assert journal.claim_sync("r").steps_before_loss == 1
+    path.with_name("journal.db-commits").unlink()
+    content = path.read_bytes()
+    for column in ("event", "run_id", "records", "at", "link"):
+        for value in ("'x'", "x'00'", "1e308"):
+            edit(path, f"UPDATE history SET {column} = {value}")
+            with SQLiteJournal(path) as journal:
+                assert not journal.check_sync().ok, (column, value)
+                journal.claim_sync("r").give_back().result()
+            path.write_bytes(content)
+
+
 def test_an_import_is_listed(path: Path, story: Story) -> None:
     """Like every other run; a store in memory has the same list."""
     memory = MemoryJournal()

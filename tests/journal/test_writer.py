@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import random
 import sqlite3
 import threading
@@ -18,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from hookline.errors import JournalError
-from hookline.journal import PromptSubmitted, Record, SQLiteJournal, Stored
+from hookline.journal import InboxCancel, PromptSubmitted, Record, SQLiteJournal, Stored
 from hookline.journal import writer as writer_module
 from hookline.journal.writer import Batch, Writer
 
@@ -260,6 +261,27 @@ def test_a_log_that_others_have_filled_is_cleared(
             claim.give_back().result()
     assert path.with_name("journal.db-wal").stat().st_size < 100 * 4200
     assert len(sqlite.read_sync("r")) == 100
+
+
+def test_the_log_stays_short_where_no_run_is_driven(
+    path: Path, sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may only import, answer and delete: each of these writes to the log too."""
+    monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
+    monkeypatch.setattr("hookline.journal.connection._LARGEST_LOG", 60 * 4200)
+    sqlite.claim_sync("r").write(story("r", ending=None)).result()
+    lines = io.BytesIO()
+    sqlite.export_lines("r", lines)
+    with SQLiteJournal(path.with_name("other.db")) as other:
+        for number in range(40):
+            other.import_lines(lines.getvalue().splitlines(keepends=True))
+            other.post_sync(InboxCancel(run_id="r", by=f"anna {number}"))
+            other.delete_sync("r")
+            log = path.with_name("other.db-wal").stat().st_size
+            assert log < 180 * 4200, number
+            if log > 120 * 4096:
+                other.vacuum()
+        assert other.check_sync().ok
 
 
 def test_a_slow_disk_is_left_to_the_thread_until_it_is_quick(

@@ -7,6 +7,7 @@ import io
 import itertools
 import sqlite3
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from hookline.journal import (
     fold,
     story_of,
 )
+from hookline.journal.sqlite import JournalFile
+from hookline.journal.writer import Writer
 from hookline.playback import backtest
 from hookline.state import RunStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, say
@@ -260,6 +263,30 @@ def test_an_import_without_the_earlier_run_is_refused(journal: SQLiteJournal) ->
     assert other.check_sync().ok
 
 
+def test_an_import_whose_earlier_run_is_deleted_meanwhile_is_refused(
+    journal: SQLiteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process deletes it after the file was read."""
+    file = io.BytesIO()
+    journal.export_lines("s-2", file)
+    head, *lines = file.getvalue().splitlines(keepends=True)
+    second = next(place for place, line in enumerate(lines) if line.startswith(b'{"run":"s-2"'))
+    head = head.replace(b'"runs":2', b'"runs":1')
+    with SQLiteJournal(tmp_path / "other.db") as other, SQLiteJournal(other.path) as deleting:
+        other.import_lines(io.BytesIO(head + b"".join(lines[:second])))
+        exclusively = Writer.run_exclusively
+
+        def delete_first(self: Writer, work: Any) -> Any:
+            monkeypatch.setattr(Writer, "run_exclusively", exclusively)
+            deleting.delete_sync("s-1")
+            return exclusively(self, work)
+
+        monkeypatch.setattr(Writer, "run_exclusively", delete_first)
+        with pytest.raises(JournalError, match="its conversation begins in run 's-1'"):
+            other.import_lines(io.BytesIO(head + b"".join(lines[second:])))
+        assert other.check_sync().ok
+
+
 # --- damage ---------------------------------------------------------------------------------------------
 
 
@@ -364,6 +391,31 @@ def test_prune_keeps_what_a_kept_run_continues() -> None:
     assert started(journal, "later").continues == journal.refer_sync("old")
     assert journal.prune_sync(keep=1) == ["other"]
     assert sorted(journal.prune_sync(keep=0)) == ["later", "old"]
+
+
+def test_prune_keeps_what_a_run_continues_that_begins_meanwhile(
+    journal: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins after the runs to delete were chosen. What nobody continues is deleted all the same."""
+    state = agent(journal, say("a")).run_sync("go", run_id="old").state
+    agent(journal, say("a")).run_sync("go", run_id="other")
+    remove = JournalFile._remove
+
+    def begin_and_remove(self: JournalFile, run_ids: list[str]) -> None:
+        monkeypatch.setattr(JournalFile, "_remove", remove)
+        later = agent(journal, say("b"))
+        beginning = threading.Thread(
+            target=later.run_sync, args=("go",), kwargs={"run_id": "later", "state": state}
+        )
+        beginning.start()
+        beginning.join()
+        remove(self, run_ids)
+
+    monkeypatch.setattr(JournalFile, "_remove", begin_and_remove)
+    gone = journal.prune_sync(keep=0, older_than=0)
+    assert "other" in gone
+    assert sorted(info.run_id for info in journal.runs_sync()) == ["later", "old"]
+    assert journal.check_sync().ok
 
 
 # --- states that a caller hands over ---------------------------------------------------------------------

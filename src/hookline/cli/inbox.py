@@ -19,6 +19,7 @@ from hookline.cli.terminal import printable
 from hookline.errors import RunInUseError, UsageError
 from hookline.journal import (
     InboxAnswer,
+    InboxMessage,
     Questions,
     SQLiteJournal,
     outermost,
@@ -53,7 +54,7 @@ async def _approve(journal: SQLiteJournal, run_id: str, arguments: argparse.Name
     if not arguments.question:
         if arguments.denies:
             raise _unclear("which question is denied?", questions.open)
-        _list(run_id, questions.open, arguments.journal)
+        _list(run_id, questions.open, await journal.inbox(run_id), arguments.journal)
         return Exit.DONE
     question = _find(questions, arguments.question)
     no = Decision.deny(arguments.reason or "a person said no")
@@ -130,12 +131,24 @@ def _unclear(problem: str, waiting: Sequence[PendingApproval]) -> UsageError:
     return UsageError(problem, remedy=f"Waiting: {ids or 'nothing'}.")
 
 
-def _list(run_id: str, waiting: Sequence[PendingApproval], journal: str | None) -> None:
+def _list(
+    run_id: str,
+    waiting: Sequence[PendingApproval],
+    inbox: Sequence[InboxMessage],
+    journal: str | None,
+) -> None:
+    posted = {
+        (each.question, each.fingerprint): each for each in inbox if isinstance(each, InboxAnswer)
+    }
     if not waiting:
         print(f"nothing waits for an answer in run {run_id}.")
     for each in waiting:
         asked = f"asked by {printable(', '.join(each.askers))}: {printable(each.reason)}"
         print(f"{format_call(each.tool_call)}, {asked}")
+        answer = posted.get((each.id, each.fingerprint))
+        if answer is not None:  # the run has not taken it yet
+            print(f"  answered: {answer.decision.answer.value}, by {printable(answer.by)}")
+            continue
         command = f"hookline approve {run_id}{_flag(journal)} {shlex.quote(each.id)}"
         print(f"  yes: {command}")
         print(f"  no:  {command} --deny")

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal import history
-from hookline.journal.last_commits import LastCommits
+from hookline.journal.last_commits import LastCommits, read_commits
 from hookline.journal.lease import lease_file
 from hookline.journal.write_ahead_log import log_file, log_size
 
@@ -166,7 +166,7 @@ def _check_file(path: str, has_log: bool) -> None:
 
 def _is_emptied(path: str) -> bool:
     """Whether runs were once written to an empty file. Another process may just be creating it again, so this waits."""
-    if not os.path.exists(lease_file(path)):
+    if not os.path.exists(lease_file(path)) and not read_commits(path).commits:
         return False
     deadline = time.monotonic() + _CREATION_SECONDS
     while os.path.getsize(path) == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -33,7 +33,7 @@ CREATE INDEX losses ON history (run_id) WHERE event = 'lost';
 _START = anchor("")
 _END = "SELECT number, CAST(link AS BLOB) FROM history ORDER BY number DESC LIMIT 1"
 _ADD = "INSERT INTO history (number, event, run_id, records, at, link) VALUES (?, ?, ?, ?, ?, ?)"
-_LOST = "SELECT number, records FROM history WHERE event = 'lost' AND run_id = ?"
+_LOST = "SELECT number, CAST(records AS INTEGER) FROM history WHERE event = 'lost' AND run_id = ?"
 _CREATED = "SELECT max(number) FROM history WHERE event = 'created' AND run_id = ?"
 
 
@@ -80,11 +80,14 @@ def list_existing(connection: sqlite3.Connection) -> None:
         add_event(connection, "created", run_id, at=started_at)
 
 
-def accept_loss(connection: sqlite3.Connection, committed: Mapping[int, int], hidden: int) -> None:
+ANY_STEPS = 1 << 40
+"""Of a run that may have made any number of steps: more than a run makes."""
+
+
+def accept_loss(connection: sqlite3.Connection, most_steps: Callable[[int, int], int]) -> None:
     """Write which runs may have lost their end, and how many steps they may have made: all that had not ended.
 
-    `committed` has the steps of runs whose last commit is known, by their number. Of others it is known that no more
-    than `hidden` commits are lost, and each step that has an effect has one.
+    `most_steps` says it for a run by its number in the file, and the steps that are there.
     """
     connection.execute("BEGIN IMMEDIATE")
     query = (
@@ -93,8 +96,7 @@ def accept_loss(connection: sqlite3.Connection, committed: Mapping[int, int], hi
     unended = connection.execute(query).fetchall()
     add_event(connection, "lost", "")
     for number, run_id, steps in unended:
-        made = max(steps, committed.get(number, steps + hidden))
-        add_event(connection, "lost", run_id, made)
+        add_event(connection, "lost", run_id, most_steps(number, steps))
     connection.execute("COMMIT")
 
 
@@ -105,7 +107,8 @@ def steps_before_loss(connection: sqlite3.Connection, run_id: str) -> int | None
         return None
     ((created,),) = connection.execute(_CREATED, (run_id,))
     # Another run may have had the id, and was deleted.
-    return max((steps for number, steps in losses if number > (created or 0)), default=None)
+    after = [steps for number, steps in losses if number > (created or 0)]
+    return max((ANY_STEPS if steps is None else steps for steps in after), default=None)
 
 
 def digest(message: bytes) -> int:
@@ -115,7 +118,9 @@ def digest(message: bytes) -> int:
 
 def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
     """All entries."""
-    for row in connection.execute("SELECT * FROM history ORDER BY number"):
+    link = "coalesce(CAST(link AS BLOB), x'')"  # an edit may have put anything there
+    query = f"SELECT number, event, run_id, records, at, {link} FROM history ORDER BY number"
+    for row in connection.execute(query):
         yield HistoryEvent(*row)
 
 

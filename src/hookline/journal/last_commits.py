@@ -46,13 +46,23 @@ class KnownCommits(NamedTuple):
     """They must be in the journal."""
     damaged: tuple[int, ...]
     """The places that cannot be read."""
-    unknown: int = 0
-    """How many places could not be read at an earlier time, and have not been used since."""
+    unknown: tuple[int, ...] = ()
+    """The places that could not be read at an earlier time, and have not been used since."""
 
     @property
     def is_whole(self) -> bool:
         """Whether every commit since the journal was opened is noted here, unless a newer one took its place."""
         return not self.damaged
+
+    def last_commit(self, number: int) -> Commit | None:
+        """What the place of a run says: the last commit of that run, or of a later one; None if it says nothing.
+
+        A run that was not written since the file began has a commit without records.
+        """
+        place = _place(number)
+        if place in self.damaged or place in self.unknown:
+            return None
+        return next((each for each in self.commits if _place(each[0]) == place), _NONE)
 
 
 def commits_file(journal: str) -> str:
@@ -72,9 +82,9 @@ def read_commits(journal: str) -> KnownCommits:
 def _read_places(content: bytes) -> KnownCommits:
     places = [content[start : start + _PLACE] for start in range(0, _PLACES * _PLACE, _PLACE)]
     damaged = tuple(number for number, place in enumerate(places) if not _is_valid(place))
-    found = [_COMMIT.unpack_from(place) for place in places if _is_valid(place)]
-    commits = [commit for commit in found if commit[1]]
-    unknown = sum(steps for _, records, _, steps in found if not records)
+    found = {n: _COMMIT.unpack_from(place) for n, place in enumerate(places) if _is_valid(place)}
+    commits = [commit for commit in found.values() if commit[1]]
+    unknown = tuple(n for n, (_, records, _, steps) in found.items() if steps and not records)
     return KnownCommits(commits, damaged, unknown)
 
 
@@ -139,7 +149,10 @@ class LastCommits:
             os.close(descriptor)
 
 
+def _place(number: int) -> int:
+    return number if number == LIST else 1 + number % (_PLACES - 1)
+
+
 @lru_cache(_PLACES)
 def _offset(number: int) -> int:
-    place = number if number == LIST else 1 + number % (_PLACES - 1)
-    return place * _PLACE
+    return _place(number) * _PLACE

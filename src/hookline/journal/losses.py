@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from hookline.errors import JournalError
 from hookline.journal.connection import check_version, is_in_log_mode, open_for_reading
+from hookline.journal.history import ANY_STEPS
 from hookline.journal.last_commits import LIST, Commit, KnownCommits, read_commits
 from hookline.journal.tables import Tables
 from hookline.journal.write_ahead_log import LogReport, log_file, log_size, read_log
@@ -32,8 +33,6 @@ class End(NamedTuple):
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What cannot be found out."""
-    hidden_commits: int = 0
-    """Commits in the log that cannot be read."""
 
 
 def examine_end(path: str, *, accept_loss: bool = False) -> End:
@@ -62,8 +61,7 @@ def examine_end(path: str, *, accept_loss: bool = False) -> End:
             if not accept_loss:
                 raise _log_is_gone(path)
             losses.append("its write-ahead log is gone")
-        hidden = 0 if log is None else log.hidden_commits
-        return End(tuple(losses), hidden_commits=hidden)
+        return End(tuple(losses))
 
 
 def _needs_log(version: int, known: KnownCommits) -> bool:
@@ -103,6 +101,20 @@ def _has(tables: Tables, commit: Commit) -> bool:
         return tables.has_commit(commit)
     except JournalError:
         return True  # another kind of damage: check() reports it
+
+
+def most_steps(tables: Tables, known: KnownCommits, number: int, steps: int) -> int:
+    """How many steps a run may have made, of which `steps` are there. Its own last commit says it.
+
+    What is lost was committed last, so a run whose place was used by another one since has lost something only if that
+    one has.
+    """
+    last = known.last_commit(number)
+    if last is not None and last[0] == number:
+        return max(steps, last[3])
+    if last is not None and (not last[1] or _has(tables, last)):
+        return steps
+    return ANY_STEPS
 
 
 def lost_error(path: str, losses: tuple[str, ...]) -> JournalError:

@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from typing import IO, TypeVar
@@ -285,23 +285,38 @@ class Journal(ABC):
         retention = Retention(older_than=older_than, keep=keep, unfinished=unfinished)
         chosen = self._choose(retention)
         deleted: list[str] = []
-        driven: set[str] = set()
+        free = {run_id for tree in chosen for run_id in tree}
         for start in range(0, len(chosen), _TREES_AT_ONCE):
             with ExitStack() as leases:
                 trees = chosen[start : start + _TREES_AT_ONCE]
                 for tree in trees:
                     if not self._can_lease(tree, leases):
-                        driven.update(tree)
-                # Now nobody can resume them. One that was resumed since it was chosen is kept.
-                still = set(map(tuple, self._choose(retention, driven)))
-                run_ids = [run_id for tree in trees if tuple(tree) in still for run_id in tree]
-                self._remove(run_ids)
-                deleted += run_ids
+                        free.difference_update(tree)
+                deleted += self._prune_trees(retention, trees, free)
         return deleted
 
-    def _choose(self, retention: Retention, driven: Collection[str] = ()) -> list[list[str]]:
+    def _prune_trees(
+        self, retention: Retention, trees: list[list[str]], free: set[str]
+    ) -> list[str]:
+        """Delete trees that nobody can resume now. One that was resumed or continued since it was chosen is kept."""
+        before = None
+        while True:
+            still = set(map(tuple, self._choose(retention, free)))
+            run_ids = [run_id for tree in trees if tuple(tree) in still for run_id in tree]
+            try:
+                self._remove(run_ids)
+                return run_ids
+            except JournalError:  # a run that began meanwhile may continue one of them
+                if run_ids == before:
+                    raise
+                before = run_ids
+
+    def _choose(self, retention: Retention, free: set[str] | None = None) -> list[list[str]]:
+        """The trees to delete. All others than those that are `free` are kept, also if they have begun since."""
         with self._snapshot() as tables:
-            return retention.choose(tables.infos(), time.time(), driven)
+            infos = tables.infos()
+        kept = set() if free is None else {info.run_id for info in infos} - free
+        return retention.choose(infos, time.time(), kept)
 
     def _can_lease(self, tree: list[str], leases: ExitStack) -> bool:
         """Lease each run of a tree, or none when one of them is being driven."""
@@ -359,9 +374,12 @@ class Journal(ABC):
             if run.info.run_id in known:
                 raise run_exists_error(run.info.run_id)
             known.add(run.info.run_id)
-        with self._snapshot() as tables:
-            _check_references(tables, runs)
-        self._get_writer().run_exclusively(lambda connection: add_runs(connection, runs))
+
+        def add(connection: sqlite3.Connection) -> None:
+            tables = Tables(connection, str(self))
+            add_runs(connection, runs, lambda: _check_references(tables, runs))
+
+        self._get_writer().run_exclusively(add)
         return [run.info.run_id for run in runs]
 
     def _remove(self, run_ids: list[str]) -> None:
@@ -499,7 +517,7 @@ class JournalFile(Journal):
         if is_writable(self.path) and (accept_loss or not self._end.losses):
             writer = _open_writer(self.path, synchronous)
             if self._end.losses:
-                writer.accept_loss(self._end.hidden_commits)
+                writer.accept_loss()
                 self._end = End()
         else:
             self._check_readable()
@@ -610,7 +628,7 @@ class JournalInMemory(Journal):
         writer = Writer(open_in_memory(), "", None, waits_for_disk=False)
         super().__init__(writer)
         self._close = weakref.finalize(self, writer.close)
-        self._held: set[str] = set()
+        self._held: dict[str, object] = {}
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
@@ -642,20 +660,20 @@ class JournalInMemory(Journal):
                     f"run '{run_id}' is being driven already.",
                     remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
                 )
-            self._held.add(run_id)
-        return _MemoryLease(run_id, self._held).release
+            token = self._held[run_id] = object()
+        return _MemoryLease(run_id, self._held, token).release
 
 
 class _MemoryLease:
     """Ends when it is released, or garbage."""
 
-    def __init__(self, run_id: str, held: set[str]) -> None:
+    def __init__(self, run_id: str, held: dict[str, object], token: object) -> None:
         self._run_id = run_id
-        self._held: set[str] | None = held
+        self._held = held
+        self._token = token
 
     def release(self) -> None:
-        held, self._held = self._held, None
-        if held is not None:
-            held.discard(self._run_id)
+        if self._held.get(self._run_id) is self._token:  # and not another one, after this was lost
+            del self._held[self._run_id]
 
     __del__ = release

@@ -168,7 +168,10 @@ class Tables:
 
     def accepted_losses(self) -> list[float]:
         """When somebody accepted that the end of the journal is lost."""
-        query = "SELECT at FROM history WHERE event = 'lost' AND run_id = ''"
+        query = (
+            "SELECT CAST(at AS INTEGER) FROM history"
+            " WHERE event = 'lost' AND run_id = '' AND at BETWEEN 0 AND 1e11"
+        )
         return [at for (at,) in self._rows(query)]
 
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
@@ -312,9 +315,12 @@ def run_exists_error(run_id: str) -> JournalError:
     )
 
 
-def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:
-    """Add whole runs in one transaction."""
+def add_runs(
+    connection: sqlite3.Connection, runs: list[StoredRun], check: Callable[[], None]
+) -> None:
+    """Add whole runs in one transaction, if `check` finds there that they fit."""
     connection.execute("BEGIN IMMEDIATE")
+    check()
     cursor = connection.cursor()
     for run in runs:
         try:

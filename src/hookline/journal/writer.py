@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -35,11 +36,13 @@ from hookline.journal.connection import (
 from hookline.journal.history import accept_loss as write_loss
 from hookline.journal.history import end_of_history
 from hookline.journal.last_commits import LIST, LastCommits, read_commits
+from hookline.journal.losses import most_steps
 from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.stored_form import StoredForm
 from hookline.journal.tables import (
     RunEnd,
+    Tables,
     continue_run,
     describe_run,
     description,
@@ -145,6 +148,8 @@ class Writer:
                 self._check_in_place(time.monotonic())
                 result = work(connection)
                 self._note_history()
+                if self._file and _log_pages(self._file) > 2 * _LOG_PAGES:  # one is not cut off
+                    self._checkpoint()
                 return result
             except Exception as error:
                 raise self._to_journal_error(error) from error
@@ -218,10 +223,13 @@ class Writer:
                 if batch.is_first:
                     self._note_history()
 
-    def accept_loss(self, hidden_commits: int) -> None:
+    def accept_loss(self) -> None:
         """Write that the end of the journal is lost, and go on with what is there."""
-        steps = {number: steps for number, _, _, steps in read_commits(self._file).commits}
-        self.run_exclusively(lambda connection: write_loss(connection, steps, hidden_commits))
+        known = read_commits(self._file)
+        tables = Tables(self._connection, self._path)
+        self.run_exclusively(
+            lambda connection: write_loss(connection, partial(most_steps, tables, known))
+        )
         if self._commits is not None:
             self._commits.clear()
             self._note_history()
@@ -335,7 +343,8 @@ class Writer:
                 self._cursor.execute(f"PRAGMA busy_timeout = {_READERS_SECONDS * 1000:.0f}")
                 self._cursor.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         with suppress(sqlite3.Error):
-            self._cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+            # Not with our cursor: it would have a row to fetch, and nobody could vacuum.
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     # --- errors ----------------------------------------------------------------------------------------
 

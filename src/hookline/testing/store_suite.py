@@ -25,6 +25,7 @@ from hookline.drivers import ScriptedCall, ScriptedDriver, ScriptedTurn, call, s
 from hookline.errors import HooklineError, JournalError, RunInUseError, UnknownRunError, UsageError
 from hookline.hooks import HookOutcome
 from hookline.journal import (
+    Claim,
     EarlierRun,
     InboxAnswer,
     InboxCancel,
@@ -33,6 +34,7 @@ from hookline.journal import (
     PromptSubmitted,
     Record,
     SessionCreated,
+    SessionTitled,
     TextDelta,
     decode,
     encode,
@@ -261,9 +263,33 @@ async def a_lost_claim_writes_nothing(setup: StoreSetup) -> None:
     late = [PromptSubmitted("r", 2, 2000.0, text="late")]
     for what in ("a write with a lost claim", "the next one"):
         await setup.expect_error(what, JournalError, write(claim, late))
+    await give_back(claim)
+    again = setup.store.claim("r")
+    await setup.expect_error("a claim after the lost one was given back", RunInUseError, again)
     await write(other, records[3:])
     setup.expect("the records", records, await setup.store.read("r"))
     await setup.expect_sound()
+
+
+async def a_dead_process_has_no_claim(setup: StoreSetup) -> None:
+    """Its runs are free, at once or after a while, and continue where they ended."""
+    kept: list[Claim] = []
+
+    async def take(store: JournalStore) -> str:
+        kept.append(await store.claim("r"))
+        await write(kept[0], story("r")[:2])
+        return "taken"
+
+    setup.expect("what it does", "taken", await setup.another_process(take).look())
+    while True:  # until the case has taken too long
+        try:
+            claim = await setup.store.claim("r")
+            break
+        except RunInUseError:
+            await asyncio.sleep(0.05)
+    await write(claim, story("r")[2:])
+    await give_back(claim)
+    setup.expect("the records", story("r"), await setup.store.read("r"))
 
 
 # --- waiting --------------------------------------------------------------------------------------
@@ -478,6 +504,10 @@ async def the_list_says_what_the_records_say(setup: StoreSetup) -> None:
     paused = [each.run_id for each in await store.runs(status=RunStatus.PAUSED)]
     setup.expect("the paused runs", ["mid"], paused)
     setup.expect("a limit", ["new"], [each.run_id for each in await store.runs(limit=1)])
+    limited = [each.run_id for each in await store.runs(session_id="s", limit=1)]
+    setup.expect("a limit of the runs of a session", ["mid"], limited)
+    limited = [each.run_id for each in await store.runs(status=RunStatus.PAUSED, limit=1)]
+    setup.expect("a limit of the paused runs", ["mid"], limited)
     setup.expect("a limit of zero", [], await store.runs(limit=0))
     await setup.expect_error("a negative limit", UsageError, store.runs(limit=-1))
     setup.expect("what it continues", None, old.continues)
@@ -499,6 +529,9 @@ async def sessions_are_a_list_of_their_own(setup: StoreSetup) -> None:
     setup.expect("a limit of zero", [], await setup.store.sessions(limit=0))
     await setup.expect_error("a negative limit", UsageError, setup.store.sessions(limit=-1))
     setup.expect("the runs", [], await setup.store.runs())
+    await setup.keep([SessionTitled(run_id=stream_of("a"), seq=1, at=3000.0, title="Last")])
+    listed = await setup.store.sessions()
+    setup.expect("the order after a change", ["a", "b"], [each.id for each in listed])
 
 
 # --- runs that continue others --------------------------------------------------------------------
@@ -625,8 +658,8 @@ async def the_first_answer_counts(setup: StoreSetup) -> None:
     """The same one again adds nothing; another is an error that shows the first. So is a second cancellation."""
     store = setup.store
     await setup.keep(story("r", status=None))
-    await store.post(_answer(Decision.deny("not now")))
-    await store.post(_answer(Decision.deny("not now")))
+    for by in ("ann", "bob"):
+        await store.post(replace(_answer(Decision.deny("not now")), by=by))
     await setup.expect_error(
         "another answer", UsageError, store.post(_answer(Decision.allow())), "deny", "not now"
     )
@@ -764,13 +797,18 @@ async def damage_is_found(setup: StoreSetup) -> None:
 
 
 async def a_missing_run_is_noticed(setup: StoreSetup) -> None:
-    """`check` knows what was created and what was deleted."""
-    await setup.keep(story("r"), story("gone"), story("deleted"))
+    """`check` knows what was created and what was deleted: runs, children and sessions."""
+    stream = stream_of("s")
+    created = SessionCreated(run_id=stream, seq=0, at=1000.0, session_id="s")
+    runs = (story("r"), story("r/0", parent="r"), story("gone"), story("deleted"))
+    await setup.keep(*runs, [created])
     await setup.store.delete("deleted")
     await setup.expect_sound()
-    await setup.lose_run("gone")
-    report = await setup.store.check()
-    setup.expect("whether check() misses the run", True, not report.ok and "gone" in str(report))
+    for name in ("gone", "r/0", stream):
+        await setup.lose_run(name)
+        report = await setup.store.check()
+        is_missed = not report.ok and name in str(report)
+        setup.expect(f"whether check() misses '{name}'", True, is_missed)
     setup.expect("the other run", story("r"), await setup.store.read("r"))
 
 
@@ -782,8 +820,9 @@ async def a_check_counts_what_it_has_seen(setup: StoreSetup) -> None:
 
 
 async def a_backup_replaces_nothing(setup: StoreSetup) -> None:
-    """It makes a new file with all runs, or an error says what to use instead."""
+    """It makes a new file with all runs and messages, or an error says what to use instead."""
     await setup.keep(story("r"))
+    await setup.store.post(_CANCEL)
     path = setup.place / "the copy"
     try:
         await setup.store.backup(path)
@@ -799,6 +838,7 @@ async def a_backup_replaces_nothing(setup: StoreSetup) -> None:
     copy = setup.restored(path)
     if copy is not None:
         setup.expect("the records in the copy", story("r"), await copy.read("r"))
+        setup.expect("the messages in the copy", [_CANCEL], await copy.inbox("r"))
         await setup.expect_sound(copy)
         await copy.close()
 
