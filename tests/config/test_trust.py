@@ -343,4 +343,4 @@ def test_what_commands_see_outside_is_the_users_to_say(
     trust(project, environ)
     with pytest.raises(ConfigError) as error:
         load(project, environ)
-    assert f"a repository cannot show '{shown}' to commands: only paths inside" in str(error.value)
+    assert f"a repository cannot show '{shown}' to commands, only paths inside" in str(error.value)

@@ -344,7 +344,7 @@ async def test_reading_on_where_the_recording_hung_up_is_an_error(
     agent = replayer(cassette=Cassette(path)).build()
     result = await agent.run("Hello!")
     assert isinstance(result.error, CassetteError)
-    assert "the recording hung up there, and this run did not" in str(result.error)
+    assert "the recording stopped there, and this run did not" in str(result.error)
     await agent.aclose()
 
 

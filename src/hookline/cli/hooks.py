@@ -225,14 +225,14 @@ def _check_test(arguments: argparse.Namespace) -> None:
     given += [f"--{name}" for name in ("prompt", "answer") if getattr(arguments, name) is not None]
     if len(given) != 1:
         raise UsageError(
-            f"{' and '.join(given)} are several things to ask the hooks about."
+            f"{' and '.join(given)} cannot be asked about together."
             if given
             else "there is nothing to ask the hooks about.",
             remedy="Name a tool, --prompt or --answer.",
         )
     if arguments.result is not None and not arguments.words:
         raise UsageError(
-            "--result is what a tool returns, and no tool is named.",
+            "--result is the result of a tool, and no tool is named.",
             remedy=f"Name it: hookline hooks test read {_EXAMPLE} --result TEXT.",
         )
 

@@ -263,7 +263,7 @@ def _refuse_misspellings(environ: Mapping[str, str]) -> None:
         close = difflib.get_close_matches(name.removeprefix(_PREFIX), endings, 1, _CUTOFF)
         if close:
             raise ConfigError(
-                f"the variable {name} means nothing.", remedy=f"Did you mean {_PREFIX}{close[0]}?"
+                f"the variable {name} has no meaning.", remedy=f"Did you mean {_PREFIX}{close[0]}?"
             )
 
 

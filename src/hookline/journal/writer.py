@@ -574,7 +574,7 @@ class Batch:
 def _given_back_error(run_id: str) -> JournalError:
     """Its owner has given it back, or closed the journal."""
     return JournalError(
-        f"run '{run_id}' was given back, or its journal closed: it cannot be written any more.",
+        f"run '{run_id}' is not claimed any more, or its journal is closed: it cannot be written.",
         remedy="Close a journal when its runs are over. Claim the run again: journal.claim(run_id).",
     )
 

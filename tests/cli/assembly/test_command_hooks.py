@@ -79,7 +79,7 @@ def test_an_answer_that_cannot_be_read_blocks_unless_its_file_is_opened(place: A
     place.run("trust")
     done = read(place)
     assert done.returncode == Exit.CONFIG
-    assert "hookline.toml:2: a project cannot open the hooks of '~/.claude" in done.stderr
+    assert "hookline.toml:2: a project cannot let the hooks fail open for '~/.claude" in done.stderr
 
 
 def test_words_to_the_user_stand_beside_a_decision(place: Any) -> None:

@@ -313,7 +313,7 @@ class Codex(Claude):
             return failed(f"its output does not fit: {problem}")
         answer = self.fields(event, found)
         if event == "PostToolUse" and answer.stops:  # there it withholds the result
-            reason = answer.reason or answer.stop_reason or "a hook kept the result back"
+            reason = answer.reason or answer.stop_reason or "a hook withheld the result"
             return msgspec.structs.replace(answer, stops=False, decision="deny", reason=reason)
         return answer
 
