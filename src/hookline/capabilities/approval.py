@@ -368,7 +368,7 @@ def _check_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
         return "."
     if not os.path.isdir(root):
         raise BuildError(
-            f"there is no directory {os.fspath(root)!r} for rules to begin at.",
+            f"there is no directory {os.fspath(root)!r}, the root of the rules.",
             remedy="Name one that is there, or leave root= out.",
         )
     return root

@@ -163,7 +163,7 @@ def lint_hooks(arguments: argparse.Namespace) -> int:
     # An agent in Python has its own hooks: those of the configuration are not its.
     held = [] if settings.target else settings.held
     findings = [
-        f"untrusted: {each.where}: the hook is not in force. Look at it, then: hookline trust"
+        f"untrusted: {each.where}: the hook is not in force. Read it, then: hookline trust"
         for each in held
         if each.setting.startswith("hooks[")
     ]
@@ -388,7 +388,7 @@ async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
         return answer(kind="failed", reason=error.problem, scope=scope, traceback=_frames(error))
     if log.error is not None and hook.on_failure == "open":
         # Without this, a broken guard would look like one that agrees.
-        reason = f"{log.error.problem} (the run continues all the same)"
+        reason = f"{log.error.problem} (the run continues)"
         return answer(
             kind="failed",
             reason=reason,

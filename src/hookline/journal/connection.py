@@ -55,7 +55,7 @@ _WORDS = {
         "Find out which process that is, and try again later.",
     ),
     sqlite3.SQLITE_CANTOPEN: (
-        "it, or a file beside it, cannot be opened",
+        "it, or a file next to it, cannot be opened",
         "Make the file and its directory readable and writable.",
     ),
     sqlite3.SQLITE_IOERR: (

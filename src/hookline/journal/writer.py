@@ -582,7 +582,7 @@ def _given_back_error(run_id: str) -> JournalError:
 def _conflict_error(run_id: str) -> JournalError:
     """Somebody else has written to the run in spite of the lease."""
     return JournalError(
-        f"run '{run_id}' has been written or deleted by someone else meanwhile.",
+        f"run '{run_id}' was written or deleted by another process or task.",
         remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
     )
 

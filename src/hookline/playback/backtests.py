@@ -106,7 +106,7 @@ def _under_test(hooks: object) -> tuple[tuple[Registration, ...], Definition]:
         return hooks.registrations, AgentBuilder().build(model=None).definition
     raise UsageError(
         f"backtest takes an agent, or a HookStack, not {hooks!r}.",
-        remedy='Write HookStack().with_hook(rule, "before_tool_use"), say.',
+        remedy='For example: HookStack().with_hook(rule, "before_tool_use").',
     )
 
 

@@ -645,7 +645,7 @@ _RULES: dict[Place, str] = {
     "read-only": "It can write nothing that lasts (/tmp and the home directory are gone with it), has no network and "
     'sees no credentials; place="workspace" lets it write in {root}, if a person agrees.',
     "workspace": "It can write in {root} and /tmp only, has no network and sees no credentials; files that configure "
-    "other programs (.git/config, .git/hooks, .vscode and their like) are read-only.",
+    "other programs (.git/config, .git/hooks, .vscode and others) are read-only.",
     "host": "It runs without a sandbox: a person is asked about what is not plainly harmless.",
 }
 _KEPT = "The working directory and exported variables last from one command to the next."

@@ -65,7 +65,7 @@ class Subagent(msgspec.Struct, frozen=True):
         if isinstance(self.limits, Mapping):
             msgspec.structs.force_setattr(self, "limits", self._limits(self.limits))
         elif not (isinstance(self.limits, RunLimits | None) or hasattr(self.limits, "configure")):
-            raise self.wrong(f"limits={self.limits!r} are no limits.", 'Write {"steps": 10}, say.')
+            raise self.wrong(f"limits={self.limits!r} are not limits.", 'Write {"steps": 10}, say.')
         self._check_agent()
 
     def _check_words(self) -> None:

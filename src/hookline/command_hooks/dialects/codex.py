@@ -416,7 +416,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     if handler is None:
         return None
     if handler.kind not in ("command", "mcp_tool"):
-        entry.warn(f"hooks of type {handler.kind!r} are not run by Codex, so it is left out")
+        entry.warn(f"hooks of type {handler.kind!r} are not run by Codex, so it is ignored")
         return None
     timeout = entry.seconds(600.0, "timeout", "timeoutSec")
     if entry.event == "SessionEnd":

@@ -116,7 +116,7 @@ class HookFile(NamedTuple):
         """The hooks of `{event: [{matcher, hooks: [...]}]}`. What does not fit is reported and skipped."""
         for event, group in self._entries(hooks):
             if not isinstance(group.get("matcher", ""), str | None):
-                self.warn(DroppedHook(f"{event}: a matcher is not text, so its hooks are left out"))
+                self.warn(DroppedHook(f"{event}: a matcher is not text, so its hooks are ignored"))
                 continue
             for hook in self._listed(group.get("hooks"), f"{event}: 'hooks'"):
                 yield from _checked(make(HookEntry(self, event, group, hook)), self.warn)
@@ -232,7 +232,7 @@ def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
 
             check_rule(handler.rule)
     except UsageError as error:
-        warn(DroppedHook(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}"))
+        warn(DroppedHook(f"{handler.event}: the hook '{handler.runs[:80]}' is ignored: {error}"))
         return
     yield handler
 

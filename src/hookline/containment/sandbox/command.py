@@ -154,7 +154,7 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
         argv = tuple(command)
     else:
         raise UsageError(
-            f"{command!r} is no command.", remedy="Give text for a shell, or a list of texts."
+            f"{command!r} is not a command.", remedy="Give text for a shell, or a list of texts."
         )
     if not argv or not argv[0]:
         raise UsageError("there is no command to run.", remedy="Give text for a shell, or a list.")

@@ -92,7 +92,7 @@ def _check_protected(name: str) -> None:
 def work_directory(path: str | Path) -> Path:
     """A directory that may be given to commands to write in, without links in its path."""
     if not isinstance(path, str | os.PathLike):
-        raise SandboxError(f"{path!r} is no directory.", remedy="Give the path of one.")
+        raise SandboxError(f"{path!r} is not a directory.", remedy="Give the path of one.")
     real = Path(os.path.expanduser(path)).resolve()
     if not real.is_dir():
         raise SandboxError(f"there is no directory '{path}'.", remedy="Make it, or name another.")

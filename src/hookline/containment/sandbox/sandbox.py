@@ -385,7 +385,7 @@ class Sandbox:
     def _directory(self, cwd: str | Path | None, place: Place) -> Path:
         path = self.root if cwd is None else (self.root / os.path.expanduser(cwd))
         if "\0" in str(path) or not can_be_bytes(str(path)):
-            raise SandboxError(f"{str(cwd)!r} is no path.", remedy="Name a directory.")
+            raise SandboxError(f"{str(cwd)!r} is not a path.", remedy="Name a directory.")
         # What a contained command sees as /tmp is not ours to look at.
         private = (
             place != "host"
