@@ -95,8 +95,8 @@ def test_what_may_be_right_is_no_finding(hook: str, place: Any) -> None:
 @pytest.mark.parametrize(
     ("hooks", "expected"),
     [
-        ({"PreToolUs": [{"hooks": [{"type": "command", "command": "true"}]}]}, "'PreToolUs' is no event"),
-        ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "true"}]}]}, "is left out"),
+        ({"PreToolUs": [{"hooks": [{"type": "command", "command": "true"}]}]}, "'PreToolUs' is not an event"),
+        ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "true"}]}]}, "is ignored"),
         (
             {"PreToolUse": [{"hooks": [{"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/no.sh'}]}]},
             "there is no file",

@@ -298,7 +298,7 @@ async def test_an_agent_that_is_built_already() -> None:
         (lambda: Subagent("m", "x", tools=["bash("]), "subagent 'm': .*never closed"),
         (lambda: Subagent("m", "x", limits={"stps": 1}), "there is no limit 'stps'"),
         (lambda: Subagent("m", "x", limits={"steps": -1}), "limit steps=-1"),
-        (lambda: Subagent("m", "x", limits=7), "limits=7 are no limits"),  # type: ignore[arg-type]
+        (lambda: Subagent("m", "x", limits=7), "limits=7 are not limits"),  # type: ignore[arg-type]
         (lambda: Subagent("m", "x", agent="a"), "agent= takes an Agent"),  # type: ignore[arg-type]
         (
             lambda: Subagent("m", "x", tools="read", agent=AgentBuilder().build(model=None)),

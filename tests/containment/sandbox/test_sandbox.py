@@ -225,8 +225,8 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         (lambda: host.run_sync("a\0b"), "NUL byte"),
         (lambda: host.run_sync("a\ud800b"), "an incomplete character in the command"),
         (lambda: host.run_sync("x" * 200_000), "too long for a program"),
-        (lambda: host.run_sync("true", cwd="a\ud800"), "is no path"),
-        (lambda: host.run_sync("true", cwd="a\0"), "is no path"),
+        (lambda: host.run_sync("true", cwd="a\ud800"), "is not a path"),
+        (lambda: host.run_sync("true", cwd="a\0"), "is not a path"),
         (lambda: host.run_sync("true", env={"A": "\ud800"}), "'A' cannot be a variable"),
         (lambda: host.run_sync(["x", 3]), "3 in the command is not text"),  # type: ignore[list-item]
         (lambda: host.run_sync("true", timeout=0), "timeout=0 is not a number of seconds above 0"),
