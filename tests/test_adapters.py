@@ -270,7 +270,7 @@ async def test_tool_middleware_that_changes_the_state_gets_an_error() -> None:
     [ran] = [
         each for each in result.records if isinstance(each, HookRan) and each.verdict == "failed"
     ]
-    assert "'Rewrites' handed next a changed state" in ran.reason
+    assert "'Rewrites' passed a changed state to next" in ran.reason
     agent = builder(call("add", a=1), say("done"))
     result = (
         await agent.add_hook("around_tool_use", ToolMiddlewareAdapter(HandsOn())).build().run("go")

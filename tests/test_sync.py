@@ -38,7 +38,7 @@ def test_the_sync_form_waits_for_the_method_of_that_name() -> None:
 
 async def test_it_does_not_block_an_event_loop() -> None:
     """The error says what to write instead."""
-    with pytest.raises(UsageError, match=r"async code already.*await read\(\.\.\.\)"):
+    with pytest.raises(UsageError, match=r"in async code it would.*await read\(\.\.\.\)"):
         Reader().read_sync("a")
     with pytest.raises(UsageError, match=r"await agent\.run\(\.\.\.\)"):
         run_to_end(lambda: Reader().read("a"))

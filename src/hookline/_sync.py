@@ -18,7 +18,7 @@ def run_to_end(start: Callable[[], Coroutine[Any, Any, T]], instead: str = "agen
     """Wait for something in code that is not async. `instead` is what async code writes after `await`."""
     if is_in_event_loop():
         raise UsageError(
-            "this is async code already, so it cannot wait for this without blocking it.",
+            "this function waits for its result, so in async code it would block the event loop.",
             remedy=f"Write `await {instead}`.",
         )
 

@@ -147,8 +147,8 @@ class ToolMiddlewareAdapter(_AtItsPoint):
         def run_rest(call: ToolCall, state: AgentState | None = None) -> Awaitable[ToolResult]:
             if state is not None and state is not ctx.state and state != ctx.state:
                 raise UsageError(
-                    f"tool middleware '{self.name}' handed next a changed state, which would be lost around a tool.",
-                    remedy="Pass on the state it was given; a hook at before_tool_use or after_tool_use can change it.",
+                    f"tool middleware '{self.name}' passed a changed state to next, where the change would be lost.",
+                    remedy="Pass the state that it got; a hook at before_tool_use or after_tool_use can change it.",
                 )
             return call_next(ctx if call is ctx.tool_call else ctx.with_tool_call(call))
 

@@ -216,7 +216,7 @@ def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> Non
     """Its key belongs to its arguments: an edit is an error, and the question keeps waiting."""
     agent = in_doubt(till).build()
     (again,) = agent.resume_sync("r").pending
-    with pytest.raises(UsageError, match="run again as it is, or not at all"):
+    with pytest.raises(UsageError, match="run again unchanged, or not at all"):
         agent.resume_sync("r", {again.id: Decision.edit(amount=7)})
     done = agent.resume_sync("r", {again.id: Decision.deny("leave it")})
     assert till.paid == [5]
@@ -234,7 +234,7 @@ def test_an_approver_that_edits_a_call_in_doubt_is_reported(till: Till) -> None:
     builder = in_doubt(till).with_approver(approve)
     assert builder.build().resume_sync("r").status is RunStatus.COMPLETED
     assert till.paid == [5, 5]
-    assert "run again as it is, or not at all" in till.asked[1].reason
+    assert "run again unchanged, or not at all" in till.asked[1].reason
 
 
 def test_a_permission_hook_cannot_edit_a_call_in_doubt(till: Till) -> None:

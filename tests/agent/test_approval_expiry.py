@@ -272,7 +272,7 @@ def test_a_capability_cannot_make_questions_last_longer() -> None:
 
     builder = AgentBuilder().with_approval_expiry(60)
     for seconds in (61, None):
-        with pytest.raises(BuildError, match="'Patience' may only let approvals expire sooner"):
+        with pytest.raises(BuildError, match="'Patience' can only make approvals expire sooner"):
             builder.with_capability(Patience(seconds))
     agent = builder.with_driver(ScriptedDriver([])).with_capability(Patience(30)).build()
     assert agent.definition.expire_after == 30

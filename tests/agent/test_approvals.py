@@ -341,7 +341,7 @@ async def test_with_nobody_there_the_answer_is_no() -> None:
     """The run does not pause in the middle of a tool."""
     result = await describe(call("order")).build().run("go")
     assert result.status is RunStatus.COMPLETED
-    assert result_texts(result) == ["deny: nobody is there to answer it now"]
+    assert result_texts(result) == ["deny: nobody can answer it now"]
 
 
 async def test_permission_hooks_are_asked_first() -> None:
@@ -531,7 +531,7 @@ async def test_an_approver_whose_edit_does_not_fit_the_tool_is_asked_again(bench
     stubborn = agent.with_approver(lambda _: Decision.edit(amount="lots")).build()
     result = await stubborn.run("go")
     assert statuses(result) == ["denied"]
-    assert "edited in ways that do not fit" in result.state.messages[2].text
+    assert "the edited arguments do not fit" in result.state.messages[2].text
 
 
 async def test_a_permission_hooks_edit_that_does_not_fit_is_an_invalid_call(bench: Bench) -> None:

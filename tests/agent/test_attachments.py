@@ -73,7 +73,7 @@ def test_what_is_no_attachment_is_refused(wrong: Any) -> None:
 def test_attachments_need_a_prompt() -> None:
     """Nobody knows what they are for otherwise."""
     state = AgentState().with_user_message("hi")
-    with pytest.raises(UsageError, match="no prompt they go with"):
+    with pytest.raises(UsageError, match="attachments without a prompt"):
         builder()[0].build().run_sync(state=state, attachments=[PICTURE])
 
 

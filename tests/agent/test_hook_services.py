@@ -209,7 +209,7 @@ def test_it_must_be_said_on_whose_behalf() -> None:
     async def no_agent(ctx: Any) -> Any:
         await ctx.run.spawn(ctx, "agent", "x", name="x")
 
-    for hook, words in ((nameless, "on whose behalf"), (no_agent, "spawn takes an Agent")):
+    for hook, words in ((nameless, "a text that is not empty"), (no_agent, "spawn takes an Agent")):
         builder = AgentBuilder().with_driver(ScriptedDriver([say("x")])).on_before_step(hook)
         error = builder.build().run_sync("go").error
         assert words in str(error)

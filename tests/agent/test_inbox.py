@@ -184,9 +184,11 @@ async def test_an_answer_to_another_call_is_void(
         await desk.journal.post(message)
     again = await desk.agent(say("done")).resume("run")
     assert (again.status, desk.paid) == (RunStatus.PAUSED, [])
-    said = [each.getMessage() for each in caplog.records if "is void" in each.getMessage()]
+    said = [
+        each.getMessage() for each in caplog.records if "is not valid any more" in each.getMessage()
+    ]
     assert len(said) == 2
-    assert any("nothing asks this any more" in each for each in said)
+    assert any("no hook asks this any more" in each for each in said)
     assert any("its call has changed since" in each for each in said)
 
 

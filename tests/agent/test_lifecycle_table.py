@@ -509,7 +509,7 @@ async def test_the_error_about_a_meaningless_answer_lists_the_valid_ones(point: 
     agent.on_event(lambda record: errors.append(record) if record.type == "hook" else None)
     await agent.build().run("go")
     (record, *_) = [each for each in errors if each.hook == "probe"]
-    assert "False (bool), which means nothing here" in record.reason
+    assert "False (bool), which has no meaning here" in record.reason
 
 
 @pytest.mark.parametrize("point", REACHED)

@@ -438,7 +438,7 @@ async def test_a_call_whose_tool_is_gone_is_in_doubt() -> None:
     result = await agent.build().resume("run")
     (outcome,) = result.steps[0].results
     assert outcome.status is ResultStatus.IN_DOUBT
-    assert "no tool of today" in outcome.text
+    assert "no tool for this call any more" in outcome.text
 
 
 async def test_a_tool_that_was_declared_harmless_since_is_not_run_again() -> None:
@@ -1041,7 +1041,7 @@ async def test_another_version_continues_a_run_and_says_so(
     answers = {} if dies else {each.id: True for each in paused.pending}
     await later.resume("run", answers)
     assert (
-        "run 'run' was driven by version '1.0' of its agent, and version '2.0' continues it"
+        "run 'run' was started by version '1.0' of its agent, and is continued by version '2.0'"
         in caplog.text
     )
     starts = [each for each in await store.read("run") if isinstance(each, RunStarted | RunTakenUp)]

@@ -106,7 +106,7 @@ def test_the_model_does_not_write_the_mode() -> None:
     """A tool that writes metadata cannot be used to change it."""
     made = call("write_metadata", key="hookline.approval", value="x")
     result = builder(Approval(allow="*"), made).build().run_sync("Go.")
-    assert result_texts(result) == ["Blocked: 'hookline.approval' is not for the model to write."]
+    assert result_texts(result) == ["Blocked: 'hookline.approval' cannot be written by the model."]
 
 
 def test_a_mode_can_change_while_a_run_is_paused() -> None:
@@ -217,7 +217,7 @@ def test_an_invalid_rule_is_a_no() -> None:
     agent = builder(Approval(ask="exec"), run("ls")).with_approver(
         Person(Decision.allow(rule="bash("))
     )
-    assert "came with a rule that is none" in result_texts(agent.build().run_sync("Go."))[0]
+    assert "has a rule that is not valid" in result_texts(agent.build().run_sync("Go."))[0]
 
 
 def test_answers_are_kept_in_the_session_and_the_journal(tmp_path: Path) -> None:

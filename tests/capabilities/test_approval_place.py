@@ -70,7 +70,9 @@ def test_more_than_reading_is_refused_or_asks(tmp_path: Path, given: dict[str, A
     turn = call("bash", command="touch made", **given)
     (planned,) = results(builder(tmp_path, Approval(mode="plan"), turn).build().run_sync("Go."))
     assert planned.status.value == "blocked"
-    assert 'Call bash with place="read-only", network=false, or leave these out' in planned.text
+    assert (
+        'Call bash with place="read-only", network=false or without these arguments' in planned.text
+    )
     approval = Approval(mode="ask_unlisted")
     (denied,) = results(
         builder(tmp_path, approval, turn).with_approver("deny").build().run_sync("Go.")
@@ -265,7 +267,7 @@ def test_a_tool_of_ones_own_says_with_which_arguments_it_changes_nothing(tmp_pat
     assert came("default", *turns) == ["a None", "a False"]
     ran, refused = came("plan", *turns)
     assert ran == "a True"
-    assert "Call deploy with dry_run=true, or leave these out" in refused
+    assert "Call deploy with dry_run=true or without these arguments" in refused
     assert came("ask_unlisted", *turns)[1].startswith("Denied")
 
 

@@ -87,7 +87,7 @@ def test_two_roots_are_a_finding_and_forbid_from_both(project: Path, tmp_path: P
     assert all(text.startswith("Blocked") for text in came(project, approval, *made))
     agent = AgentBuilder().with_driver(ScriptedDriver([])).with_capability(Files(project))
     (found,) = agent.with_capability(approval).build().lint()
-    assert "paths in rules begin at" in str(found)
+    assert "paths in rules are relative to" in str(found)
     assert str(project) in str(found)
 
 
@@ -96,7 +96,7 @@ def test_explain_says_where_paths_begin(project: Path) -> None:
     agent = AgentBuilder().with_driver(ScriptedDriver([])).with_capability(Files(project))
     built = agent.with_capability(Approval(deny="read(.env)")).build()
     assert built.lint() == []
-    assert "paths in rules begin at" in str(built.explain())
+    assert "paths in rules are relative to" in str(built.explain())
 
 
 def test_a_root_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ async def test_a_time_interrupts_what_is_in_progress(way: str) -> None:
             pass
         result = stream.result
     assert result.status is RunStatus.CANCELLED
-    assert "it has had its 0.05 s" in result.explain()
+    assert "its 0.05 s are over" in result.explain()
 
 
 async def test_a_deadline_holds_over_a_resume(tmp_path: Path) -> None:

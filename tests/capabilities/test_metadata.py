@@ -99,10 +99,10 @@ def test_patterns_open_keys_of_the_state() -> None:
     result = agent.run_sync("go", state=state)
     assert result_texts(result) == [
         "wrote ticket_7",
-        "Error: 'ticket_secret' is not yours to use. Use another key.",
+        "Error: 'ticket_secret' cannot be used by the model. Use another key.",
         "Error: 'user' can be read and not written. Write under another key.",
         "Ada",
-        "Error: 'ticket_secret' is not yours to use. Use another key.",
+        "Error: 'ticket_secret' cannot be used by the model. Use another key.",
         '[{"key":"ticket_7","chars":5,"writable":true}]',
     ]
     assert result.state.metadata == {"ticket_7": "new", "user": "Ada"}

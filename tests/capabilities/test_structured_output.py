@@ -255,7 +255,7 @@ def test_a_type_that_has_changed_since_says_so() -> None:
     """What was given by another type is not handed out as something it is not."""
     builder, _ = asking(GOOD)
     result = builder.build().run_sync("go")
-    with pytest.raises(UsageError, match="not of this shape any more"):
+    with pytest.raises(UsageError, match="does not fit this type any more"):
         StructuredOutput(list[int]).value(result)
 
 

@@ -106,7 +106,7 @@ def test_an_empty_list_allows_nothing_but_the_answer() -> None:
 
 
 def test_other_tools_are_hidden_from_the_model() -> None:
-    """Unless it is to see them."""
+    """Unless it would see them."""
     assert offered(builder(["read(docs/**)"])) == [["read", "structured_output"]]
     assert len(offered(builder(["read"], hide=False))[0]) == len(TOOLS)
 
@@ -193,7 +193,7 @@ def test_the_list_is_not_for_the_model_to_write() -> None:
     result = result_texts(
         builder(lambda _: ["read", "write_metadata"], *turns).build().run_sync("Go.")
     )
-    assert result[0] == "Blocked: the notes of Hookline are not for a model to write"
+    assert result[0] == "Blocked: a model cannot write Hookline's own metadata"
     assert result[1] == "noted"
     assert result[2].startswith("Blocked")
 

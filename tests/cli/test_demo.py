@@ -74,7 +74,7 @@ def test_a_folder_that_is_there_is_not_trusted_by_the_demo(place: Any) -> None:
     (place.project / "mine").mkdir()
     other = place.run("demo", "mine")
     assert other.returncode == Exit.USAGE
-    assert "is no folder of the demo: it has no hookline.toml. Name another one" in other.stderr
+    assert "is not a folder of the demo: it has no hookline.toml. Name another one" in other.stderr
     assert list((place.project / "mine").iterdir()) == []
 
 

@@ -149,7 +149,7 @@ def test_without_untrusted_lists_what_is_missing_every_time_and_records_it(place
         "hooks[0], hooks:guard at before_tool_use",
         "sh .claude/hooks/guard.sh",
     ]
-    assert "without, because it was not trusted: " in place.run("show").stdout
+    assert "ran without this, because it was not trusted: " in place.run("show").stdout
     assert "is identical" in place.run("replay").stdout
     place.run("trust")
     assert write(place, "--without-untrusted").stderr.startswith("step 1")
@@ -302,7 +302,7 @@ def test_what_changes_while_somebody_looks_is_not_trusted(place: Any) -> None:
     place.write("hooks.py", "def guard(ctx):\n    return None\n")
     terminal.press("trust\n")
     assert terminal.end() == Exit.CONFIG, terminal.text
-    assert "has changed while it was looked at" in terminal.text
+    assert "was changed while you read it" in terminal.text
     assert not written(place)
 
 
@@ -452,7 +452,7 @@ def test_hooks_that_cannot_be_read_stop_the_run(place: Any, is_own: bool) -> Non
         assert not written(place)
     without = write(place, "--without-untrusted")
     assert without.returncode == Exit.DONE
-    assert "without these, which are not in force" in without.stderr
+    assert "running without these hooks and rules, which are not in force" in without.stderr
     assert written(place)
 
 

@@ -95,8 +95,8 @@ def test_what_may_be_right_is_no_finding(hook: str, place: Any) -> None:
 @pytest.mark.parametrize(
     ("hooks", "expected"),
     [
-        ({"PreToolUs": [{"hooks": [{"type": "command", "command": "true"}]}]}, "'PreToolUs' is no event"),
-        ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "true"}]}]}, "is left out"),
+        ({"PreToolUs": [{"hooks": [{"type": "command", "command": "true"}]}]}, "'PreToolUs' is not an event"),
+        ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "true"}]}]}, "is ignored"),
         (
             {"PreToolUse": [{"hooks": [{"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/no.sh'}]}]},
             "there is no file",
@@ -166,9 +166,7 @@ def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
     place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED
-    assert (
-        "hookline.toml:1: the hook is not in force. Look at it, then: hookline trust" in done.stdout
-    )
+    assert "hookline.toml:1: the hook is not in force. Read it, then: hookline trust" in done.stdout
     assert "1 hook of .claude/settings.json is not trusted" in done.stdout
     place.run("trust")
     assert place.run("hooks", "lint").returncode == 0

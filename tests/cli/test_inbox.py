@@ -162,7 +162,10 @@ def test_wrong_questions_are_reported_with_what_waits(desk: Desk) -> None:
     for arguments, problem in (
         (["last", "other"], f"no question 'other' waits for an answer. Waiting: {desk.question}"),
         (["last", "--deny"], f"which question is denied? Waiting: {desk.question}"),
-        (["last", "call_1_1", "--reason", "x"], "--reason is what the model reads with a no"),
+        (
+            ["last", "call_1_1", "--reason", "x"],
+            "--reason is for a denied call",
+        ),
         (["nobody", "call_1_1"], "there is no run 'nobody'"),
     ):
         done = desk.run("approve", *arguments)
@@ -221,7 +224,7 @@ def test_an_answer_survives_the_process_that_was_to_take_it(desk: Desk) -> None:
         question = desk.question
         os.kill(driver.pid, signal.SIGSTOP)
         done = desk.run("approve", "last", question, "--by", "ann")
-        assert "takes it when it asks again" in done.stdout
+        assert "uses it when it asks again" in done.stdout
         driver.kill()
     assert desk.records("approval_answered") == []
     assert desk.run("resume", "last").returncode == 0

@@ -57,7 +57,7 @@ def test_a_lost_end_is_reported_until_it_is_accepted(place: Any, journal: Path) 
     lose(journal)
     done = place.run("journal", "check")
     assert done.returncode == Exit.FAILED
-    assert "records, and the last of them is not there" in done.stdout
+    assert "records, and the last of them is missing" in done.stdout
     refused = place.run("run", "--model", place.script({"say": "Hello."}), "Hi.")
     assert refused.returncode == Exit.FAILED
     assert "hookline journal check --accept-loss" in refused.stderr

@@ -276,7 +276,7 @@ def test_where_nobody_can_listen_is_reported(
         port = used.getsockname()[1]
         assert main(["mcp-serve", "agents:agent", "--http", f"{host}:{port}"]) == 1
     shown = capsys.readouterr().err
-    assert f"hookline: nobody can listen at host '{host}', port {port} (" in shown
+    assert f"hookline: it is not possible to listen at host '{host}', port {port} (" in shown
     assert "Give an address of this machine" in shown
     assert "Traceback" not in shown
 

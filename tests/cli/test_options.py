@@ -38,11 +38,11 @@ from hookline.sessions import Sessions
         (("--deny", "bash("), "--deny: the rule 'bash(' has a '('"),
         (
             ("--sandbox", "required", "--without", "bash"),
-            "--sandbox is about 'bash', which --without leaves out. Give one of them.",
+            "--sandbox is an option of 'bash', which --without leaves out. Give one of them.",
         ),
         (
             ("--sandbox", "host", "--set", "capabilities.bash.enabled=false"),
-            "--sandbox is about 'bash', which --set leaves out.",
+            "--sandbox is an option of 'bash', which --set leaves out.",
         ),
         (
             ("--capability", "bash", "--without", "bash"),
@@ -135,8 +135,8 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (2, "hooks list --point", "there is no flag '--point' here. Did you mean '--points'?"),
         (2, "config show --jso", "there is no flag '--jso' here. Did you mean '--json'?"),
         (2, "run --mod plan hi", "there is no flag '--mod' here. Did you mean '--mode'?"),
-        (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),
-        (2, "hooks test --prompt a --result b", "--result is what a tool returns"),
+        (2, "hooks test --prompt a --answer b", "--prompt and --answer cannot be asked about"),
+        (2, "hooks test --prompt a --result b", "--result is the result of a tool"),
         (2, "hooks test write a.txt", "the arguments are not JSON"),
         (2, "trust --show --revoke", "not allowed with argument"),
         (2, "trust --list --revoke", "not allowed with argument"),
@@ -272,7 +272,7 @@ def test_a_conversation_that_somebody_else_is_in_is_reported_once(place: Any) ->
         done = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
         claim.give_back().result()
     assert done.returncode == Exit.FAILED
-    assert done.stderr.count("is being run or changed by someone else") == 1
+    assert done.stderr.count("is in use by another process") == 1
     assert done.stderr.endswith("or continue in a copy: /fork\n")
 
 
@@ -315,7 +315,7 @@ def test_where_a_command_runs(place: Any, flags: Any, env: Any, made: bool) -> N
     ("arguments", "code", "expected"),
     [
         (("--place", "nowhere"), Exit.USAGE, "choose from"),
-        (("--place", "host", "--without", "bash"), Exit.USAGE, "--place is about 'bash'"),
+        (("--place", "host", "--without", "bash"), Exit.USAGE, "--place is an option of 'bash'"),
         (
             ("--place", "host", "--sandbox", "required"),
             Exit.CONFIG,

@@ -84,7 +84,7 @@ def test_the_place_of_a_run_holds_when_it_continues(place: Any) -> None:
     assert place.run("run", *flags).returncode == Exit.WAITING
     done = place.run("resume", "--allow", "all", HOOKLINE_PLACE="host")
     assert (
-        "the commands of this run ran in the place workspace, and run in host from now on ($HOOKLINE_PLACE)."
+        "the commands of this run ran in the place workspace, and now run in host ($HOOKLINE_PLACE)."
         in done.stderr
     )
 

@@ -85,7 +85,7 @@ def test_a_repository_that_names_a_program_cannot_be_trusted(place: Any) -> None
     """The error says which setting it is; a directory without a repository is no repository."""
     nothing = place.run("trust", "--repository", ".")
     assert nothing.returncode == Exit.USAGE
-    assert "it has no .git, so it is no repository" in nothing.stderr
+    assert "it has no .git, so it is not a repository" in nothing.stderr
     git(place, "init", "-q")
     git(place, "init", "-q", "--bare", "bare")
     (place.project / "sub").mkdir()
@@ -94,7 +94,7 @@ def test_a_repository_that_names_a_program_cannot_be_trusted(place: Any) -> None
     for folder, words in (
         ("sub", f"it is a part of the repository {place.project.resolve()}"),
         ("bare", "it is a bare repository"),
-        ("pointer", "its repository is elsewhere"),
+        ("pointer", "the repository is elsewhere"),
     ):
         refused = place.run("trust", "--repository", folder)
         assert (refused.returncode, words in refused.stderr) == (Exit.USAGE, True)

@@ -155,7 +155,7 @@ def test_mistakes_are_reported_and_the_rest_stays_in_force(stage: Any) -> None:
     found = stage.discover()
     assert commands(found) == ["good", "stop"]
     said = "\n".join(found.warnings)
-    for word in ("not an object", "'prompt'", "no command", "regular expression", "'NoSuchEvent' is no event",
+    for word in ("not an object", "'prompt'", "no command", "regular expression", "'NoSuchEvent' is not an event",
                  "WorktreeCreate does not happen", "'if'", "timeout=-1"):  # fmt: skip
         assert word in said
     assert all(".claude/settings.json" in line for line in found.warnings)
@@ -239,7 +239,7 @@ def test_geminis_settings(stage: Any) -> None:
         ("fmt", 5.0, True),
         ("quick", 30.0, True),
     ]
-    assert any("taken for seconds" in said for said in found.warnings)
+    assert any("read as seconds" in said for said in found.warnings)
 
 
 def test_geminis_extensions(stage: Any) -> None:

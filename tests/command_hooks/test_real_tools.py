@@ -159,7 +159,7 @@ def test_a_hook_that_puts_files_in_order_does_not_get_in_the_way(stage: Any) -> 
         call("write", path="a.txt", content="new"),
     )
     made, edited, refused, _, replaced = tool_texts(result)
-    assert "changed since, by a hook" in made
+    assert "A hook has changed it since" in made
     assert edited == "Edited 'a.txt' at line 1."
     assert "read only in part" in refused
     assert "Replaced" in replaced

@@ -311,7 +311,7 @@ def test_an_expression_is_found_where_python_finds_it(pattern: str, name: str) -
 )
 def test_a_hook_of_ours_is_for_what_there_is_at_its_point(about: dict[str, Any]) -> None:
     """A matcher that nothing is compared with would let it run always, and a rule never."""
-    with pytest.raises(RegistrationError, match="there is no tool call that it could be for"):
+    with pytest.raises(RegistrationError, match="there is no tool call"):
         read_hook({"command": "true", **about})
 
 

@@ -204,7 +204,7 @@ def test_what_is_not_covered_is_said(project: Path) -> None:
     (project / "guard.sh").write_text('. "$RULES"\n')
     handler = Handler(HookSource("claude"), "Stop", command="make lint && ./guard.sh")
     assert not_covered(handler, project) == (
-        "make runs what other files say",
+        "make runs commands from other files",
         'guard.sh: the file in `. "$RULES"` is known only when it runs',
     )
 

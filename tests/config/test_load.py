@@ -174,7 +174,7 @@ def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -
 def test_a_table_for_another_file_is_reported(project: Path, environ: dict[str, str]) -> None:
     """[tool.hookline] is for pyproject.toml."""
     (project / "hookline.toml").write_text('[tool.hookline]\nmodel = "x"\n')
-    with pytest.raises(ConfigError, match=r"only in pyproject\.toml"):
+    with pytest.raises(ConfigError, match=r"only for pyproject\.toml"):
         load(project, environ)
 
 

@@ -122,7 +122,9 @@ def test_a_python_script(project: Path, line: str, found: list[str]) -> None:
 def test_python_that_cannot_be_read_is_reported(project: Path) -> None:
     """Of another version, or broken; an odd escape is neither."""
     found = followed(project, "import beside\nprint 'x'\n", "hooks/a.py")
-    assert found == ScriptDependencies((), ("hooks/a.py: it is no Python that can be read here",))
+    assert found == ScriptDependencies(
+        (), ("hooks/a.py: it is not Python code that can be read here",)
+    )
     assert names(project, "import beside\nx = '\\d'\n", "hooks/a.py") == ["hooks/beside.py"]
 
 
@@ -176,7 +178,7 @@ def test_a_module_that_is_run(project: Path) -> None:
             'the file in `python3 "$DIR/$name.py"` is known only when it runs',
         ),
         ('. "$DIR/nowhere.sh"', 'the file in `. "$DIR/nowhere.sh"` is known only when it runs'),
-        ("npm test", "npm runs what other files say"),
+        ("npm test", "npm runs commands from other files"),
     ],
 )
 def test_what_cannot_be_seen_is_said(project: Path, line: str, words: str) -> None:
@@ -188,7 +190,7 @@ def test_what_cannot_be_seen_is_said(project: Path, line: str, words: str) -> No
 def test_a_script_that_is_not_read_to_its_end_is_reported(project: Path) -> None:
     """What it runs after that is not known."""
     assert followed(project, "ls\n" * 6000 + ". scripts/run.sh").unseen == (
-        "hooks/a.sh: it is too long or too deep to be read whole",
+        "hooks/a.sh: it is too long or nested too deeply to be read completely",
     )
 
 

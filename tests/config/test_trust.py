@@ -210,7 +210,7 @@ def test_trust_is_the_users_alone(project: Path, environ: dict[str, str]) -> Non
     path = trust_file(environ).path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o666)
-    with pytest.raises(TrustError, match="can be written by others"):
+    with pytest.raises(TrustError, match="can be written by other users"):
         load(project, environ)
     path.chmod(0o600)
     path.write_text("not JSON")
@@ -343,4 +343,4 @@ def test_what_commands_see_outside_is_the_users_to_say(
     trust(project, environ)
     with pytest.raises(ConfigError) as error:
         load(project, environ)
-    assert f"a repository cannot show '{shown}' to commands: only paths inside" in str(error.value)
+    assert f"a repository cannot show '{shown}' to commands, only paths inside" in str(error.value)

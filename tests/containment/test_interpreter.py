@@ -105,7 +105,7 @@ def test_a_program_that_imports_from_the_work_directory_is_warned(
     (tmp_path / "work").mkdir()
     assert findings(tmp_path / "work") == []
     (finding,) = findings(tmp_path)
-    assert f"Python looks for modules in '{tmp_path}'" in finding
+    assert f"Python imports modules from '{tmp_path}'" in finding
     assert "python -P" in finding
 
 

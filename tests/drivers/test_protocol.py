@@ -128,8 +128,8 @@ LABELS = "Labels such as `Action:` are not read: calls and the answer go into th
         ('{"name": "x", "value": 3}', 'The object has neither "calls" nor "answer".'),
         ('{"name": "x"}', 'The object has neither "calls" nor "answer".'),
         ('{"calls": []}', 'The object has neither "calls" nor "answer".'),
-        ('{"calls": [5]}', "A call names its tool: 5 does not."),
-        ('{"calls": [{"tool": 5}]}', 'A call names its tool: {"tool": 5} does not.'),
+        ('{"calls": [5]}', "A call must name its tool: 5 does not."),
+        ('{"calls": [{"tool": 5}]}', 'A call must name its tool: {"tool": 5} does not.'),
         ('Thought: I add.\nAction: add\nAction Input: {"a": 1}\nObservation: 7', LABELS),
         ('**Action:** `add`\n**Action Input:** {"a": 1}', LABELS),
         ("Thought: easy\nFinal Answer: It\nis 5.", LABELS),
@@ -157,7 +157,7 @@ QUOTED = '{"tool": "add", "args": {"a": 1}}'
 )
 def test_a_quoted_call_is_no_call(text: str) -> None:
     """The model gets an error, and nothing runs."""
-    assert read(text).problem.startswith("There are words around a call")
+    assert read(text).problem.startswith("There is text around a call")
     assert read(text).calls == ()
 
 

@@ -188,16 +188,16 @@ async def test_a_turn_that_is_not_understood_is_corrected(turn: Any) -> None:
     assert turn.charged == []
     assert [message.text for message in provider.requests[2].messages[1:]] == [
         '{"answer": ',
-        "That is not valid JSON. Answer with one JSON object, as you were told.",
+        "That is not valid JSON. Answer with one JSON object, as described.",
         '{"result": 5}',
-        'The object has neither "calls" nor "answer". Answer with one JSON object, as you were told.',
+        'The object has neither "calls" nor "answer". Answer with one JSON object, as described.',
     ]
 
 
 async def test_a_model_that_never_keeps_to_the_protocol_is_an_error(turn: Any) -> None:
     """With its class, after so many corrections."""
     made, provider = driver(*["{"] * 3, corrections=1)
-    with pytest.raises(MalformedResponseError, match="'scripted:m' does not keep to the text"):
+    with pytest.raises(MalformedResponseError, match="'scripted:m' does not follow the text"):
         await made.infer(REQUEST, turn)
     assert len(provider.requests) == 2
     assert turn.text == []

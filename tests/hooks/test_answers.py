@@ -163,7 +163,7 @@ async def test_a_policy_that_changes_something_is_an_error(hook: Hook) -> None:
     """It judges what the others made, and nothing more."""
     with pytest.raises(HookError) as caught:
         await decide(policy(hook, name="law"), point=DOOR)
-    assert "hook 'law' at door: a policy may only judge, and it changed 'weight' at door." in str(
+    assert "hook 'law' at door: a policy may only judge, but it changed 'weight' at door." in str(
         caught.value
     )
     assert "tier='hook'" in caught.value.remedy
@@ -181,7 +181,7 @@ async def test_a_policy_that_allows_is_an_error() -> None:
         says(HookOutcome.ask("sure?")), policy(says(HookOutcome.allow()), name="law")
     )
     assert (result.kind, result.decided_by) == (Kind.BLOCK, "law")
-    assert "a policy may only narrow" in result.reason
+    assert "a policy cannot allow" in result.reason
 
 
 async def test_a_policy_may_hand_the_context_back() -> None:

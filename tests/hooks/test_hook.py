@@ -386,7 +386,7 @@ def test_a_matcher_is_taken_as_people_write_it() -> None:
 def test_a_policy_cannot_fail_open() -> None:
     """Except in shadow, where it decides nothing yet."""
     error = refused(plain, tier="policy", on_failure="open")
-    assert "a policy that fails open is no policy" in str(error)
+    assert "a policy cannot fail open" in str(error)
     assert "shadow=True" in error.remedy
     assert register(GATE, plain, HookOptions(tier="policy", on_failure="open", shadow=True)).shadow
 
@@ -478,7 +478,7 @@ def test_a_second_parameter_with_a_default_is_refused(hook: Any) -> None:
     """It would be called with the context alone, where (call, state) is meant. The remedy has both ways out."""
     error = refused(hook)
     assert "this one takes another, 'state'" in str(error)
-    assert error.remedy.endswith("stands behind a star: (ctx, *, state=...).")
+    assert error.remedy.endswith("after a star: (ctx, *, state=...).")
 
 
 class Continues:

@@ -452,7 +452,7 @@ def test_a_generator_is_no_answer(test: Any) -> None:
     matcher = CallableMatcher(lambda ctx: test(ctx))
     for each in (matcher, ~matcher, matcher & matcher):
         with pytest.raises(
-            UsageError, match="generator, which nobody runs and which is always true"
+            UsageError, match="generator, which is always true, because nobody runs it"
         ):
             each.matches(HERE)
 

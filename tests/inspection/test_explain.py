@@ -170,7 +170,7 @@ around_tool_use     outermost first, around the tool
 after_tool_use      a block: the result is withheld and the model reads the reason
    1  ledger    audit    observer     runs
 
-This is the call as the model makes it: a hook that rewrites it changes what later ones see.
+This is the call as the model makes it. If a hook changes it, later hooks see the changed call.
 """
 
 
@@ -197,7 +197,10 @@ def test_one_call() -> None:
 def test_a_call_without_arguments_leaves_open_what_depends_on_them() -> None:
     """The tool alone says a good deal."""
     text = explanation(shop(), "search")
-    assert "arguments none given, so what depends on them is open; it takes query, limit" in text
+    assert (
+        "arguments none given, so the result is open where it depends on them; it takes query, limit"
+        in text
+    )
     assert "1? spelling yours hook depends on the arguments: args query" in text
     assert "1 cache yours hook runs: tool search" in text
 

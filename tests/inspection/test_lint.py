@@ -232,9 +232,7 @@ def test_a_name_that_is_only_at_another_point() -> None:
     built = builder().on_before_step(do_nothing, name="first")
     finding = only(built.on_after_step(do_nothing, name="second", after="first"))
     assert (finding.code, finding.hook) == ("idle-order", "second")
-    assert "after='first', which constrains nothing: that hook is only at before_step" in str(
-        finding
-    )
+    assert "after='first', which has no effect: that hook is only at before_step" in str(finding)
 
 
 def test_a_name_in_another_tier() -> None:

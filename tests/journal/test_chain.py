@@ -176,7 +176,7 @@ def test_nothing_is_added_to_a_run_that_does_not_end_where_it_ended(
     """It cannot be claimed, and the refused claim is not kept."""
     with damaged(*CASES[case][0]) as journal:
         for _ in range(2):
-            with pytest.raises(JournalError, match="run 'r' does not end where it ended"):
+            with pytest.raises(JournalError, match="run 'r' does not end with its last record"):
                 journal.claim_sync("r")
 
 

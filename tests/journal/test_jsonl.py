@@ -157,7 +157,7 @@ def test_a_file_that_ends_too_early(lines: list[bytes], count: int) -> None:
 
 def test_a_file_that_continues(lines: list[bytes]) -> None:
     """More than the first line announces."""
-    with pytest.raises(JournalError, match=r"^line 24: there is more here than the 2 runs"):
+    with pytest.raises(JournalError, match=r"^line 24: there is more than the 2 runs"):
         load([*lines, lines[1]])
 
 
@@ -218,9 +218,7 @@ def test_a_record_of_another_run() -> None:
         json.dumps({"run": "b", "records": 1, "head": head}),
         f'{{"link":"{head}","record":{body.decode()}}}',
     ]
-    with pytest.raises(
-        JournalError, match="a record of run 'a' was about to be written to run 'b'"
-    ):
+    with pytest.raises(JournalError, match="a record of run 'a' cannot be written to run 'b'"):
         load([line.encode() + b"\n" for line in lines])
 
 

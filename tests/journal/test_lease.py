@@ -36,7 +36,7 @@ def test_a_live_process_keeps_its_run(
     """The refusal names the process and the machine, and says what to do."""
     holder = program(HOLD, path, "r")
     assert holder.line() == "held"
-    words = rf"run 'r' is being driven by process {holder.process.pid} on {os.uname().nodename}"
+    words = rf"run 'r' is already running in process {holder.process.pid} on {os.uname().nodename}"
     with pytest.raises(RunInUseError, match=rf"{words}\. Wait for it, or end that process"):
         sqlite.claim_sync("r")
     sqlite.claim_sync("other").give_back().result()
@@ -66,7 +66,7 @@ def test_a_lease_stays_when_another_reader_closes_its_file(
     looks = HOLD.replace('print("held"', 'open(sys.argv[1] + "-lease").close()\nprint("held"')
     holder = program(looks, path, "r")
     assert holder.line() == "held"
-    with pytest.raises(RunInUseError, match="is being driven by"):
+    with pytest.raises(RunInUseError, match="is already running in"):
         sqlite.claim_sync("r")
 
 
@@ -125,7 +125,7 @@ def test_closing_one_journal_keeps_the_leases_of_another(
         """,
         path,
     )
-    assert f"driven by process {os.getpid()} " in other.line()
+    assert f"running in process {os.getpid()} " in other.line()
     held.give_back().result()
     first.close_sync()
 

@@ -181,7 +181,7 @@ def test_a_log_without_its_database_is_refused(killed: Path) -> None:
     log = beside(killed, "-wal").read_bytes()
     killed.unlink()
     for _ in range(2):
-        with pytest.raises(JournalError, match=r"gone or empty, and its write-ahead log is there"):
+        with pytest.raises(JournalError, match=r"missing or empty, but its write-ahead log exists"):
             SQLiteJournal(killed).open_sync()
         killed.touch()
     assert beside(killed, "-wal").read_bytes() == log
@@ -282,7 +282,7 @@ def test_a_newer_file_of_last_commits_misses_what_it_names(path: Path, story: St
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in FIRST_TABLES:
             connection.execute(statement)
-    with pytest.raises(JournalError, match="what a newer Hookline wrote to it is not there"):
+    with pytest.raises(JournalError, match="records that a newer Hookline wrote are missing"):
         SQLiteJournal(path).open_sync()
 
 

@@ -388,7 +388,7 @@ claim.write(records("r", 2, 3)).result()
 claim.give_back().result()
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
-    with pytest.raises(JournalError, match=r"written or deleted by someone else.*-lease"):
+    with pytest.raises(JournalError, match=r"written or deleted by another process.*-lease"):
         claim.write(records[3:]).result()
     assert [record.type for record in sqlite.read_sync("r")[3:]] == ["prompt", "prompt"]
     assert sqlite.check_sync().ok
@@ -403,7 +403,7 @@ def test_a_run_that_was_deleted_behind_its_owners_back(
     path.with_name("journal.db-lease").unlink()
     code = f"{WRITE}\njournal.delete_sync('r')"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
-    with pytest.raises(JournalError, match="written or deleted by someone else"):
+    with pytest.raises(JournalError, match="written or deleted by another process"):
         claim.write(story()[3:]).result()
     assert sqlite.runs_sync() == []
     assert sqlite.check_sync().ok

@@ -181,7 +181,7 @@ def test_the_list_can_be_narrowed(journal: Store, story: Story) -> None:
 def test_a_run_can_be_claimed_once(journal: Store) -> None:
     """A second claim is refused, in this process too, and others are not concerned."""
     claim = journal.claim_sync("r")
-    with pytest.raises(RunInUseError, match=r"run 'r' is being driven already.*cancel it"):
+    with pytest.raises(RunInUseError, match=r"run 'r' is already running.*cancel it"):
         journal.claim_sync("r")
     journal.claim_sync("other").give_back().result()
     claim.give_back().result()
@@ -204,7 +204,7 @@ def test_a_claim_that_was_given_back_is_over(journal: Store, story: Story) -> No
     claim = journal.claim_sync("r")
     claim.give_back().result()
     for records in (story(), []):
-        with pytest.raises(JournalError, match=r"given back.*journal\.claim"):
+        with pytest.raises(JournalError, match=r"not claimed any more.*journal\.claim"):
             claim.write(records).result()
 
 
@@ -239,7 +239,7 @@ def test_what_does_not_belong_into_a_run_is_refused(journal: Store, story: Story
     """A delta, which could not be read again, and a record of another run. After it the claim is over."""
     for record, words in (
         (TextDelta("r", 0, 0.0, "he"), "a TextDelta cannot be journalled"),
-        (story("x")[0], "run 'x' was about to be written to run 'r'"),
+        (story("x")[0], "run 'x' cannot be written to run 'r'"),
     ):
         claim = journal.claim_sync("r")
         with pytest.raises(UsageError, match=words):

@@ -137,7 +137,7 @@ async def test_a_run_fails_when_its_journal_is_closed(kind: str, path: Path) -> 
     result = await agent.with_journal(journal).build().run("go", run_id="r")
     assert (result.status, did) == (RunStatus.FAILED, [1])
     assert isinstance(result.error, JournalError)
-    assert "its journal closed" in str(result.error)
+    assert "its journal is closed" in str(result.error)
 
 
 async def test_memory_is_closed_like_a_file(story: Story) -> None:
@@ -147,7 +147,7 @@ async def test_memory_is_closed_like_a_file(story: Story) -> None:
     await asyncio.wrap_future(claim.write(story()))
     for _ in range(2):
         await journal.close()
-    with pytest.raises(JournalError, match="given back"):
+    with pytest.raises(JournalError, match="not claimed any more"):
         claim.write([]).result()
     for asked in (journal.read("r"), journal.claim("r"), journal.runs(), journal.check()):
         with pytest.raises(UsageError, match="closed"):

@@ -95,7 +95,7 @@ def test_one_runs_trouble_is_not_anothers(sqlite: SQLiteJournal, story: Story) -
         assert [future.result() for future in written[name]] == [None] * 7
         assert sqlite.read_sync(name) == story(name)
     first, *rest = written["bad"]
-    with pytest.raises(JournalError, match="written or deleted by someone else"):
+    with pytest.raises(JournalError, match="written or deleted by another process"):
         first.result()
     for future in rest:
         with pytest.raises(JournalError, match="not written any more, because a write has failed"):

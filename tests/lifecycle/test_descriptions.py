@@ -430,7 +430,7 @@ def test_a_hook_that_asks_where_nobody_can_be_asked_is_refused(point: str) -> No
         lambda: AgentBuilder().with_capability(bundle),
     ):
         with pytest.raises(
-            RegistrationError, match=rf"at {point}: it answers HookOutcome.ask, and nobody can be"
+            RegistrationError, match=rf"at {point}: it answers HookOutcome.ask, but nobody can be"
         ):
             take()
 

@@ -115,7 +115,7 @@ async def test_a_context_that_is_not_of_its_point_is_refused() -> None:
     """Hooks there read what such a context does not have."""
     context = PromptHookContext(point=HookPoint.BEFORE_TOOL_USE, prompt="x")
     with pytest.raises(
-        UsageError, match=r"at before_tool_use are shown a ToolHookContext, not a Prompt"
+        UsageError, match=r"at before_tool_use take a ToolHookContext, not a Prompt"
     ):
         await HookStack().process(context)
 
@@ -503,7 +503,7 @@ async def test_a_stack_takes_the_general_context_too(point: Any, general: Any, e
     await stack.process(general(point=point))
     await stack.process(exact(point=point))
     assert seen == [general, exact]
-    with pytest.raises(UsageError, match=f"are shown a {exact.__name__}, not a StopHookContext"):
+    with pytest.raises(UsageError, match=f"take a {exact.__name__}, not a StopHookContext"):
         await stack.process(StopHookContext(point=point))
 
 

@@ -143,10 +143,10 @@ def test_files_are_read_as_they_were(tmp_path: Path) -> None:
     assert skill.read_file("references/forms.md") == "forms"
     assert skill.read_file("./references/forms.md") == "forms"
     (folder / "references/forms.md").write_text("others")
-    with pytest.raises(ToolError, match="is not what it was when the skill was read"):
+    with pytest.raises(ToolError, match="has changed since the skill was read"):
         skill.read_file("references/forms.md")
     (folder / "references/forms.md").unlink()
-    with pytest.raises(ToolError, match="is not what it was"):
+    with pytest.raises(ToolError, match="has changed since"):
         skill.read_file("references/forms.md")
 
 
@@ -186,7 +186,7 @@ def test_links_lead_nowhere_outside(tmp_path: Path) -> None:
     assert skill.read_file("latest.md") == "two"
     (folder / "notes.md").unlink()
     (folder / "notes.md").symlink_to(secret)
-    with pytest.raises(ToolError, match="is not what it was"):
+    with pytest.raises(ToolError, match="has changed since"):
         skill.read_file("notes.md")
 
 
@@ -266,7 +266,7 @@ def test_earlier_directories_go_before_later_ones(tmp_path: Path) -> None:
     assert library.skills["pdf"].body == "mine"
     assert list(library.skills) == ["pdf", "git"]
     (problem,) = library.problems
-    assert "theirs/pdf/SKILL.md: it is left out" in problem.text
+    assert "theirs/pdf/SKILL.md: it is ignored" in problem.text
     assert "mine/pdf is called 'pdf' too, and comes first" in problem.text
 
 

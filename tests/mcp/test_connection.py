@@ -42,9 +42,9 @@ async def test_a_server_that_dies_in_the_middle_is_started_again(plain: Plain, u
         )
     first, died, second = used.results
     assert died.status is ResultStatus.ERROR
-    assert "went away during tool 'die' (it exited with code 7)" in died.text
+    assert "was lost during tool 'die' (it exited with code 7)" in died.text
     assert "what it did is not known" in died.text
-    assert "The next call starts it again, or finds it again." in died.text
+    assert "The next call connects to it again." in died.text
     assert (first.status, second.status) == (ResultStatus.OK, ResultStatus.OK)
     assert first.result != second.result
 
@@ -53,7 +53,7 @@ async def test_all_calls_in_flight_get_an_error_at_the_end(plain: Plain, use: An
     """None of them waits for a server that is gone."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, calls(call("mcp__plain__hang"), call("mcp__plain__die")))
-    assert ["went away" in result.text for result in used.results] == [True, True]
+    assert ["was lost during" in result.text for result in used.results] == [True, True]
 
 
 async def test_a_server_that_was_killed_while_idle_is_back_when_needed(
@@ -218,7 +218,7 @@ async def test_a_tool_with_a_wrong_schema_is_left_out(
         names = [tool.name for tool in mcp.tools()]
     assert "mcp__plain__echo" in names
     assert "mcp__plain__broken" not in names
-    assert "its tool 'broken' is left out" in caplog.text
+    assert "its tool 'broken' is ignored" in caplog.text
 
 
 async def test_after_the_block_the_tools_say_so(plain: Plain) -> None:

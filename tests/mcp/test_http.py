@@ -66,7 +66,7 @@ async def test_a_server_that_dies_is_found_again(start_http: Start, use: Any) ->
     process, url = start_http()
     async with McpServers(McpServer.http(url, name="far")) as mcp:
         died = (await use(mcp, call("mcp__far__die"))).results[0]
-        assert "went away during tool 'die'" in died.text
+        assert "was lost during tool 'die'" in died.text
         process.wait()
         gone = (await use(mcp, call("mcp__far__echo", text="x"))).results[0]
         assert not gone.is_success

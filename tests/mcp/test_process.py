@@ -258,7 +258,9 @@ async def test_a_server_that_does_not_answer_is_given_up(
 
 async def test_a_server_that_does_not_want_us_is_quoted(plain: Plain) -> None:
     """An error in answer to the greeting is reported as one."""
-    with pytest.raises(ToolSourceError, match=r"greeted us with an error \(what is initialize"):
+    with pytest.raises(
+        ToolSourceError, match=r"answered the first message with an error \(what is initialize"
+    ):
         await McpServers(plain("--unwilling")).__aenter__()
 
 

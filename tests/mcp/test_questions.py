@@ -70,7 +70,7 @@ async def test_with_nobody_to_ask_the_answer_is_no(plain: Plain, use: Any) -> No
         used = await use(mcp, call("mcp__plain__ask"))
     assert json.loads(used.results[0].text) == {"action": "decline"}
     [answered] = [record for record in used.run.records if record.type == "approval_answered"]
-    assert answered.decision.reason == "nobody is there to answer it now"
+    assert answered.decision.reason == "nobody can answer it now"
 
 
 @pytest.mark.parametrize(("answer", "action"), [(True, "accept"), (False, "decline")])
@@ -133,7 +133,7 @@ async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
         await other
     assert json.loads(result.steps[0].results[0].text) == {"action": "decline"}
     assert asked == []
-    assert "asked '[hidden]?', and whom to ask is not known" in caplog.text
+    assert "asked '[hidden]?', but there is nobody to ask" in caplog.text
 
 
 async def test_a_question_ends_with_its_call(plain: Plain) -> None:

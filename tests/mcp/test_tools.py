@@ -46,7 +46,7 @@ def test_an_error_is_an_error() -> None:
     failed = types.CallToolResult(content=[types.TextContent(text="no such file")], is_error=True)
     with pytest.raises(ToolError, match=r"^no such file$"):
         tool_result(failed)
-    with pytest.raises(ToolError, match="not why"):
+    with pytest.raises(ToolError, match="without a reason"):
         tool_result(types.CallToolResult(content=[], is_error=True))
 
 

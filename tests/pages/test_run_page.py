@@ -189,7 +189,7 @@ def test_a_run_can_be_shown_after_every_record(runs: ShownRuns) -> None:
             assert page.open == []
             assert draw_run(records[:end]).endswith("</svg>\n")
     running = Page(run_page(runs.records("blocked")[:6]))
-    assert "the run goes on, or its process died" in running.text
+    assert "the run continues, or its process died" in running.text
 
 
 def test_a_run_that_continues_after_a_pause_is_not_paused(runs: ShownRuns) -> None:

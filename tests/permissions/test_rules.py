@@ -325,7 +325,7 @@ def test_any_text_is_a_rule_or_a_clear_error(text: str) -> None:
         ("bash)", "')' at position 4"),
         ("bash()", "nothing between its brackets, at position 5"),
         ("bash(echo 'x)", "a ' at position 5 that is never closed"),
-        ("read(../x)", "climbs with '..'"),
+        ("read(../x)", "contains '..'"),
         ("read(!x)", "begins with '!'"),
         ("read(~other/x)", "home directory of someone else"),
         ("write(*.{js,ts})", "has a '{'"),

@@ -325,7 +325,7 @@ async def test_what_the_journal_does_not_keep_is_not_made_up() -> None:
     assert report.ok
     (unjudged,) = report.unjudged
     assert (unjudged.run, unjudged.step, unjudged.hooks) == ("run", 0, ("look", "hide"))
-    assert "1 time the journal does not keep what a hook was shown: hide, look" in str(report)
+    assert "1 time the journal does not have the input of a hook: hide, look" in str(report)
     report = await backtest(tape, agent().on_after_tool_use(look, name="look").build())
     (change,) = report.changes
     assert (change.old, change.new, change.hook) == ("block", "unknown", "hide")
@@ -433,7 +433,7 @@ async def test_runs_can_be_chosen() -> None:
         await chosen(runs=["sunday"])
     with pytest.raises(UsageError, match="list of ids"):
         await chosen(runs="monday")
-    with pytest.raises(UsageError, match="since='last week' is no point in time"):
+    with pytest.raises(UsageError, match="since='last week' is not a point in time"):
         await chosen(since="last week")
     with pytest.raises(UsageError, match=r"no run has the status 'done'.*completed"):
         await chosen(status="done")

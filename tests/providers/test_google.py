@@ -470,7 +470,7 @@ async def test_a_connection_cut_in_mid_answer_is_lost(streamed: bool) -> None:
 async def test_a_stream_that_ends_without_a_reason_is_lost() -> None:
     """A proxy that hangs up politely has still cut the answer off."""
     async with talking_to(answering(chunk_body([{"text": "Well, "}]))) as (provider, _):
-        with pytest.raises(ConnectionLostError, match="before the answer was over"):
+        with pytest.raises(ConnectionLostError, match="before the end of the answer"):
             await heard(provider, asking())
 
 
@@ -501,7 +501,7 @@ async def test_garbage_is_not_an_answer(streamed: bool, body: str) -> None:
 async def test_an_answer_without_an_answer_is_malformed() -> None:
     """An empty body with status 200 has been seen."""
     async with talking_to(lambda exchange: exchange.reply(200, {})) as (provider, _):
-        with pytest.raises(MalformedResponseError, match="holds no answer"):
+        with pytest.raises(MalformedResponseError, match="has no answer"):
             await heard(provider, asking(), streamed=False)
 
 

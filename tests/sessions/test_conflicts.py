@@ -28,7 +28,7 @@ async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) ->
     assert str(conflict.value) == (
         "session 's' has changed since it was read here: version 1 was read, and it is at version 4 "
         "(run 's-1' was added, run 's-1' ended or paused, it was renamed). Nothing was done. "
-        "Look at it again with session.refresh(), and repeat what should still be done."
+        "Read it again with session.refresh(), and repeat what is still needed."
     )
     assert len(await setup.journal.runs()) == 1
     await (await two.refresh()).run(agent, "from two")
@@ -56,7 +56,7 @@ async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> 
     agent = setup.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
     await session.run(agent, "pay")
     assert setup.paid == [5]
-    assert refused[0].startswith("session 's' is being run or changed by someone else now (run ")
+    assert refused[0].startswith("session 's' is in use by another process or task now (run ")
     assert "session.refresh()" in refused[0]
     assert message_texts(session)[-1] == "done"
 

@@ -154,10 +154,11 @@ async def test_a_run_that_was_deleted_is_missed_and_not_skipped(setup: SessionSe
     await setup.journal.delete("s-2")
     for _ in range(2):
         with pytest.raises(
-            SessionError, match=r"run 's-2', in which .* is not in the journal any more.*rewind"
+            SessionError,
+            match=r"run 's-2', the current run .* is not in the journal any more.*rewind",
         ):
             await session.run(setup.agent(say("a")), "go")
-        with pytest.raises(SessionError, match=r"run 's-2', in which"):
+        with pytest.raises(SessionError, match=r"run 's-2', the current run"):
             await session.rewind(to=2)
         await session.refresh()
     await session.rewind(to=1)

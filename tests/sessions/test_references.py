@@ -350,7 +350,7 @@ def test_a_circle_is_refused() -> None:
         async def read_earlier(self, earlier: EarlierRun) -> list[Any]:
             return [two if earlier.run_id == "b" else one]
 
-    with pytest.raises(JournalError, match="does not begin as a run does"):
+    with pytest.raises(JournalError, match="does not begin with the start of a run"):
         asyncio.run(story_of([one], Circle()))
 
 

@@ -301,7 +301,7 @@ async def test_a_delete_that_was_interrupted_is_finished_by_the_next(setup: Sess
     session = await setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
     driven = await setup.journal.claim("s-1")
-    with pytest.raises(SessionError, match=r"its records could not be dropped: run 's-1' is being"):
+    with pytest.raises(SessionError, match=r"its records could not be removed: run 's-1' is"):
         await session.delete()
     left = await setup.sessions.get("s")
     assert (left.status, await setup.sessions.list()) == (SessionStatus.DELETED, [])

@@ -41,7 +41,7 @@ def test_a_policy_that_tries_to_change_a_call() -> None:
     result = agent.build().run_sync("go")
     assert ran == []
     assert failure(result, "sly") == (
-        "hook 'sly' at before_tool_use: a policy may only judge, and it changed 'tool_call' at before_tool_use. "
+        "hook 'sly' at before_tool_use: a policy may only judge, but it changed 'tool_call' at before_tool_use. "
         "Return HookOutcome.block/stop/ask, or register it with tier='hook'."
     )
     assert result.steps[0].results[0].decided_by == "sly"
@@ -51,7 +51,7 @@ def test_a_policy_that_tries_to_allow() -> None:
     """Allowing widens, and a policy only narrows."""
     agent = builder().on_before_tool_use(lambda ctx: HookOutcome.allow(), tier="policy", name="lax")
     result = agent.build().run_sync("go")
-    assert "hook 'lax' at before_tool_use: a policy may only narrow" in failure(result, "lax")
+    assert "hook 'lax' at before_tool_use: a policy cannot allow" in failure(result, "lax")
     assert result.steps[0].results[0].is_blocked
 
 
@@ -66,7 +66,8 @@ def test_an_answer_that_means_nothing_is_never_taken_as_allow(answer: Any) -> No
     message = failure(result, "vague")
     assert message.startswith("hook 'vague' at before_tool_use: it returned ")
     assert (
-        "which means nothing here. Return None, a HookOutcome, a changed ToolHookContext" in message
+        "which has no meaning here. Return None, a HookOutcome, a changed ToolHookContext"
+        in message
     )
     assert result.steps[0].results[0].is_blocked
 

@@ -92,7 +92,7 @@ def test_an_order_that_the_tiers_forbid() -> None:
         ({"before": 5}, "before= takes names of hooks, not 5."),
         ({"after": ["a", fine]}, "after= takes names of hooks, not"),
         ({"tier": "observer", "shadow": True}, "an observer decides nothing"),
-        ({"tier": "policy", "on_failure": "open"}, "a policy that fails open is no policy."),
+        ({"tier": "policy", "on_failure": "open"}, "a policy cannot fail open."),
     ],
 )
 def test_a_wrong_option(options: dict[str, Any], words: str) -> None:

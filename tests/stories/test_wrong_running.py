@@ -56,7 +56,7 @@ async def test_run_sync_inside_a_loop() -> None:
     agent = builder().build()
     for attempt in (lambda: agent.run_sync("go"), lambda: agent.resume_sync("some-run")):
         message = refused(attempt)
-        assert message.startswith("this is async code already")
+        assert message.startswith("this function waits for its result")
         assert "Write `await agent.run(...)`." in message
 
 

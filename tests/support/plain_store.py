@@ -46,7 +46,7 @@ class PlainStore(PlainInbox):
 
     async def claim(self, run_id: str) -> PlainClaim:
         if run_id in self.claimed:
-            raise RunInUseError(f"run '{run_id}' is being driven by process 1.", remedy="Wait.")
+            raise RunInUseError(f"run '{run_id}' is already running in process 1.", remedy="Wait.")
         self.claimed.add(run_id)
         return PlainClaim(self, run_id)
 
@@ -98,7 +98,9 @@ class PlainStore(PlainInbox):
         gone = [run_id]
         for name in gone:
             if name in self.claimed:
-                raise RunInUseError(f"run '{name}' is being driven by process 1.", remedy="Wait.")
+                raise RunInUseError(
+                    f"run '{name}' is already running in process 1.", remedy="Wait."
+                )
             gone += [info.run_id for info in self.entries() if name in _owners(info)]
         self.records(run_id)
         self.written = [entry for entry in self.written if entry[0] not in gone]

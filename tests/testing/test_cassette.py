@@ -344,7 +344,7 @@ async def test_reading_on_where_the_recording_hung_up_is_an_error(
     agent = replayer(cassette=Cassette(path)).build()
     result = await agent.run("Hello!")
     assert isinstance(result.error, CassetteError)
-    assert "the recording hung up there, and this run did not" in str(result.error)
+    assert "the recording stopped there, and this run did not" in str(result.error)
     await agent.aclose()
 
 
@@ -501,7 +501,7 @@ def test_wrong_use_says_what_to_do(path: Path) -> None:
         Cassette(path, mode="play")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="not a regular expression"):
         Cassette(path, scrub="(")
-    with pytest.raises(UsageError, match="does not say how to find a secret"):
+    with pytest.raises(UsageError, match="is not a regular expression or a function"):
         Cassette(path, scrub=[7])  # type: ignore[list-item]
     with pytest.raises(BuildError, match=r"is not a cassette. Pass hookline\.testing\.Cassette"):
         AgentBuilder().with_model("openai:gpt-4o", cassette="file.json")

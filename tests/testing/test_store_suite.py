@@ -530,7 +530,7 @@ class ClaimsInItsProcess(SQLiteJournal):
 
         def lease(run_id: str) -> Any:
             if run_id in held:
-                raise RunInUseError(f"run '{run_id}' is being driven.")
+                raise RunInUseError(f"run '{run_id}' is already running.")
             held.add(run_id)
             return lambda: held.discard(run_id)
 
@@ -596,7 +596,7 @@ BROKEN: dict[type[LocalStore], dict[str, str]] = {
         "one of many gets the claim": "how many are refused",
     },
     KeepsCancelledClaims: {
-        "a cancelled claim is not taken": "being driven",
+        "a cancelled claim is not taken": "already running",
         "a forgotten claim is given back": "whether it can be claimed again",
     },
     TakesAnyName: {"a run has any name": "a run named ''"},

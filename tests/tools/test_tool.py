@@ -259,7 +259,7 @@ class Wrong:
         (Wrong, ["Wrong is a class", "__call__"]),
         (Wrong.method, ["parameter 'self' has no annotation", "bound to an object"]),
         (lambda: None, ["<lambda>", "name="]),
-        (min, ["builtins.min does not say what it takes"]),
+        (min, ["builtins.min has no signature"]),
         ("search", ["'search' (str) cannot be a tool", "@tool(name='search')"]),
         (add, ["'add' is a tool already"]),
     ],

@@ -312,15 +312,13 @@ def _user_message(
     listed = isinstance(attachments, list | tuple)
     if not listed or not all(isinstance(each, Attachment) for each in attachments):
         raise UsageError(
-            "attachments= takes a list of Attachment, and nothing else.",
+            "attachments= takes a list of Attachment.",
             remedy="Write [Attachment.from_file(path)], say.",
         )
     if not attachments:
         return prompt
     if prompt is None:
-        raise UsageError(
-            "there are attachments, and no prompt they go with.", remedy="Say what they are for."
-        )
+        raise UsageError("there are attachments without a prompt.", remedy="Say what they are for.")
     return UserMessage(prompt, "", tuple(attachments))
 
 
@@ -385,7 +383,7 @@ async def _refuse_outsider(journal: JournalStore, session: str | None) -> None:
     """A run beside a session, under its name, would be one that the session knows nothing of."""
     if session is not None and await find_session(journal, session) is not None:
         raise UsageError(
-            f"session '{session}' is kept in the journal, and would not know of this run.",
+            f"session '{session}' is kept in the journal, so only the session can start this run.",
             remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
         )
 

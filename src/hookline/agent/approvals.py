@@ -33,10 +33,10 @@ from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")
 _UNREADABLE = Decision.deny(
-    "a part of the call is hidden because it looks like a secret, and it may be more than that, so nobody can be asked "
+    "a part of the call is hidden because it looks like a secret, but it may also be code, so nobody can be asked "
     "about it. Read the secret from the environment or a file."
 )
-_MARKED = "it has [redacted:...] in it, which only stands for a value: leave that argument as it is, or write the value"
+_MARKED = "it contains [redacted:...], which stands for a hidden value: leave it unchanged, or write the value"
 _MISFIT = " (it cannot be edited as it was: "
 _MOST_MISFITS = 8
 """How often an approver may edit a call so that it does not fit its tool, before that is a no."""
@@ -149,7 +149,7 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
         decision = await ask_person(run, current, Ask(reason, (asked_by,)))
         if decision is None:
-            decision = Decision.deny("nobody is there to answer it now")
+            decision = Decision.deny("nobody can answer it now")
             assert current.approval is not None
             _note(run, current, current.approval, decision, "")
     return decision
@@ -272,7 +272,7 @@ async def _ask_approver(run: Run, approval: PendingApproval) -> tuple[Decision |
         if not problem:
             return decision, by
         shown = _question_after_bad_edit(approval, problem)
-    return Decision.deny(f"it was edited in ways that do not fit: {problem}"), "approver"
+    return Decision.deny(f"the edited arguments do not fit: {problem}"), "approver"
 
 
 def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> str:
@@ -280,7 +280,7 @@ def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> s
     if decision.answer is not Answer.EDIT:
         return ""
     if approval.is_again:
-        return "what it did with its arguments is not known, so it is run again as it is, or not at all"
+        return "what it did with its arguments is not known, so it can only run again unchanged, or not at all"
     call, changed = original(approval.tool_call), changed_args(approval, decision)
     if approval.tool_call.redacted and _is_marked(changed):
         return _MARKED
@@ -339,7 +339,7 @@ async def _from_hooks(
         return denied or Decision.deny(result.reason), result.decided_by
     answer = result.answer
     if answer is not None and not isinstance(answer, Decision):
-        answer = Decision.deny(f"a permission hook answered {answer!r}, which is no Decision")
+        answer = Decision.deny(f"a permission hook answered {answer!r}, which is not a Decision")
     return answer, "a permission hook"
 
 
@@ -484,7 +484,7 @@ def _with_valid_rule(decision: Decision) -> Decision:
     try:
         permissions.Rule.parse(decision.rule)
     except UsageError as error:
-        return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
+        return Decision.deny(f"the answer has a rule that is not valid: {in_words(error)}")
     return decision
 
 

@@ -64,7 +64,7 @@ def check_request(entry: Entry, before: Any, request: object) -> None:
         msgspec.convert(msgspec.to_builtins(fields, enc_hook=repr), InferenceRequest)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise HookError(
-            entry.name, before.point, f"it made a request of which a part is not what it should be: {error}.",
+            entry.name, before.point, f"it made a request with a wrong part: {error}.",
             remedy="Derive it with request.with_system(...), .with_options(...) and so on.",
         ) from error  # fmt: skip
 
@@ -244,7 +244,7 @@ def _check_decision(entry: Entry, ctx: FailureHookContext) -> None:
     has_value = (ctx.response if ctx.tool_call is None else ctx.execution) is not None
     if decision.action is ErrorAction.RESCUE and not (ctx.can_rescue and has_value):
         raise HookError(
-            entry.name, ctx.point, "it rescues what cannot be rescued, or with nothing.",
+            entry.name, ctx.point, "it rescues an error that cannot be rescued, or gives no value.",
             remedy="Answer with ctx.rescue(value) where ctx.can_rescue is true.",
         )  # fmt: skip
 
@@ -268,7 +268,7 @@ def refuse_other_call(entry: Entry, before: ToolHookContext, call: object) -> To
     """The call a hook made of a call; refuses what is not the same call, changed."""
     if type(call) is not ToolCall or call.id != before.tool_call.id:
         raise HookError(
-            entry.name, before.point, "it replaced the call by something that is not the same call, changed.",
+            entry.name, before.point, "it replaced the call with something that is not a changed copy of it.",
             remedy="Derive it: ctx.with_args(...) or call.with_args(...), and keep the id.",
         )  # fmt: skip
     return call

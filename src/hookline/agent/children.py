@@ -43,7 +43,7 @@ from hookline.state import (
     StopReason,
 )
 
-_WHY = "the run it is a part of went on without it"
+_WHY = "its parent run continued without it"
 _CANCELLED = RunStatus.CANCELLED
 
 
@@ -61,7 +61,7 @@ class ChildWaits(Exception):
 
     def __init__(self, approvals: tuple[PendingApproval, ...]) -> None:
         self.approvals = approvals
-        super().__init__("a child run waits for approval; let this exception pass")
+        super().__init__("a child run waits for approval; do not catch this exception")
 
 
 async def start_child(

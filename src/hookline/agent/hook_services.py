@@ -51,7 +51,7 @@ class HookServices:
     def _next(self, name: str) -> int:
         """How often this was done under that name in this step, in this process."""
         if not (isinstance(name, str) and name):
-            raise UsageError(f"name= says on whose behalf, as text; {name!r} does not.")
+            raise UsageError(f"name= takes a text that is not empty, not {name!r}.")
         key = self._run.step_index, name
         self._times[key] = number = self._times.get(key, 0) + 1
         return number
@@ -132,7 +132,7 @@ class HookServices:
         if result.status is RunStatus.PAUSED:
             raise UsageError(
                 f"the agent '{name}' that a hook runs waits for an approval, and a hook cannot wait.",
-                remedy="Give that agent an approver, or tools that nobody asks about.",
+                remedy="Give that agent an approver, or tools that need no approval.",
             )
         return msgspec.structs.replace(ctx, evaluations=(*ctx.evaluations, *said)), result
 

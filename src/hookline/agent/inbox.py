@@ -80,7 +80,7 @@ class RunInbox:
         if message.id not in self._reported:
             self._reported.add(message.id)
             _log.warning(
-                "the answer of %s to question '%s' (%s) is void: %s",
+                "the answer of %s to question '%s' (%s) is not valid any more: %s",
                 message.by,
                 message.question,
                 message.decision.answer.value,

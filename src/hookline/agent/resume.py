@@ -132,7 +132,7 @@ def _report_version(records: Sequence[Record], version: str) -> None:
             f"version {each!r}" if each else "no version" for each in (versions[-1], version)
         )
         _log.warning(
-            "run '%s' was driven by %s of its agent, and %s continues it.",
+            "run '%s' was started by %s of its agent, and is continued by %s.",
             records[0].run_id,
             was,
             now,
@@ -174,7 +174,7 @@ async def _take_posted(
     answered = (await Questions.read(paused, run.run_id)).answered if given else {}
     for message in given:
         if message.question not in answered:
-            run.inbox.report(message, "nothing asks this any more")
+            run.inbox.report(message, "no hook asks this any more")
 
 
 # --- what is resumed elsewhere ---------------------------------------------------------------------
@@ -193,7 +193,7 @@ async def refuse_child(state: AgentState, journal: JournalStore | None = None) -
                 break
             outer = above
     raise UsageError(
-        f"run '{state.run_id}' is a part of run '{outer}', under whose policies and limits it continues.",
+        f"run '{state.run_id}' is a part of run '{outer}', and continues under its policies and limits.",
         remedy=f"Resume the outer run, with the same answers: agent.resume('{outer}', decisions).",
     )
 
@@ -233,7 +233,7 @@ def session_error(story: SessionStory) -> SessionError:
             f"session '{story.session_id}' was deleted.", remedy="Create another one."
         )
     return SessionError(
-        f"session '{story.session_id}' is suspended.", remedy="Take it up again: session.resume()."
+        f"session '{story.session_id}' is suspended.", remedy="Resume it: session.resume()."
     )
 
 

@@ -868,7 +868,7 @@ class AnswerSource:
         while above is not None:
             approver = above.definition.approver
             if approver == "deny":
-                return Decision.deny("nobody is there to approve it")
+                return Decision.deny("nobody can approve it")
             if approver is not None:
                 return approver(approval)
             above = above.parent

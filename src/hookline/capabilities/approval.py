@@ -153,12 +153,12 @@ class Approval:
         self._roots |= roots.keys()
         for root, tool in roots.items():
             if not self._has_root:
-                yield Note(f"paths in rules begin at {root}")
+                yield Note(f"paths in rules are relative to {root}")
             elif real_path(root) != real_path(self.rules.root):
                 yield Note(
-                    f"paths in rules begin at {self.rules.root}, and those in calls of {tool} at {root}.",
+                    f"paths in rules are relative to {self.rules.root}, and paths in calls of {tool} to {root}.",
                     is_problem=True,
-                    remedy="Leave root= out: rules then begin where the calls do.",
+                    remedy="Leave root= out: then paths in rules have the root of the calls.",
                 )
         for rule, meant in self.rules.strangers(tool.name for tool in definition.toolbox):
             yield Note(
@@ -202,7 +202,7 @@ class Approval:
         """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
         if writes_our_notes(call):
-            return HookOutcome.block(f"'{STATE_KEY}' is not for the model to write.")
+            return HookOutcome.block(f"'{STATE_KEY}' cannot be written by the model.")
         ruling = self.rules.judge(call, *self._roots_of(ctx))
         if ruling.decision == "deny":
             return HookOutcome.block(ruling.reason)
@@ -250,7 +250,7 @@ class Approval:
         if askers == {
             self.name
         }:  # it asked under other rules, or in another mode, before the run paused
-            return Decision.allow("it is not asked about any more")
+            return Decision.allow("no hook asks about it any more")
         # A mode answers for no other hook: a hook that asks about an edit knows more than that it is one.
         ruling = self.rules.judge(ctx.tool_call, *self._roots_of(ctx))
         return Decision.allow(ruling.reason) if ruling.decision == "allow" else None
@@ -368,7 +368,7 @@ def _check_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
         return "."
     if not os.path.isdir(root):
         raise BuildError(
-            f"there is no directory {os.fspath(root)!r} for rules to begin at.",
+            f"there is no directory {os.fspath(root)!r}, the root of the rules.",
             remedy="Name one that is there, or leave root= out.",
         )
     return root
@@ -413,6 +413,6 @@ def _not_in_plan_mode(ctx: ToolHookContext) -> str:
         )
     given = ", ".join(f"{key}={json.dumps(value)}" for key, value in pure.items())
     return (
-        f"plan mode: nothing is changed now. Call {name} with {given}, or leave these out, and say what you would do "
-        "with more."
+        f"plan mode: nothing is changed now. Call {name} with {given} or without these arguments, and describe "
+        "what else you would do."
     )

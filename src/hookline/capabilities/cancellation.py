@@ -102,7 +102,7 @@ class Cancellation:
         loop = asyncio.get_running_loop()
         timers = []
         if self._seconds is not None:
-            why = f"it has had its {self._seconds:g} s"
+            why = f"its {self._seconds:g} s are over"
             timers.append(loop.call_later(self._seconds, cancel, why))
         if self._at is not None:
             left = (self._at - datetime.now(UTC)).total_seconds()
@@ -141,8 +141,8 @@ def _check_moment(at: datetime | None) -> datetime | None:
         return None
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise BuildError(
-            f"at={at!r} does not say when: it takes a datetime with a time zone.",
-            remedy="Write datetime.now(UTC) + timedelta(minutes=5), say.",
+            f"at={at!r} is not a datetime with a time zone.",
+            remedy="For example: datetime.now(UTC) + timedelta(minutes=5).",
         )
     return at
 

@@ -27,8 +27,8 @@ class Hooks:
     def __init__(self, name: str, *hooks: Any, shadow: bool = False) -> None:
         if not (isinstance(name, str) and name):
             raise BuildError(
-                f"a bundle of hooks needs a name, and {name!r} is not one.",
-                remedy='Write Hooks("safety", first, second), say.',
+                f"a bundle of hooks needs a name, and {name!r} is not a name.",
+                remedy='For example: Hooks("safety", first, second).',
             )
         if not isinstance(shadow, bool):
             raise BuildError(f"hooks '{name}': shadow= takes True or False, not {shadow!r}.")

@@ -24,7 +24,7 @@ class Limits:
     def __init__(self, **limits: Unpack[LimitOptions]) -> None:
         if not limits:
             raise BuildError(
-                "Limits() limits nothing.", remedy="Name a limit: Limits(steps=10), say."
+                "Limits() limits nothing.", remedy="Name a limit, for example Limits(steps=10)."
             )
         AgentBuilder().with_limits(**limits)  # what is wrong is said here, and not when it is used
         self._given = limits

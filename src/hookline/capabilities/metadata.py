@@ -180,7 +180,7 @@ class Metadata:
 
     def _refuse_denied(self, key: str) -> None:
         if _is_matched(key, self._deny):
-            raise ToolError(f"'{key}' is not yours to use.", remedy="Use another key.")
+            raise ToolError(f"'{key}' cannot be used by the model.", remedy="Use another key.")
 
 
 def _is_matched(key: str, patterns: tuple[str, ...]) -> bool:

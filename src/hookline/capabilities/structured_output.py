@@ -124,8 +124,8 @@ class StructuredOutput(Generic[T]):
             value: T = self._shape.read(kept.value)
         except UnfitError as unfit:
             raise UsageError(
-                f"the output that was given is not of this shape any more: {unfit}.",
-                remedy="Read it with the type it was given by.",
+                f"the recorded output does not fit this type any more: {unfit}.",
+                remedy="Read it with the type that it was made with.",
             ) from None
         return value
 
@@ -306,7 +306,7 @@ class TypeShape:
     def __init__(self, kind: Any) -> None:
         try:
             if inspect.isroutine(kind):
-                raise TypeError("a function is no type")
+                raise TypeError("a function is not a type")
             if kind in (None, type(None)):
                 raise TypeError("nothing is no output")
             if kind is BaseModel:

@@ -98,8 +98,8 @@ class Summarization:
             raise BuildError(f"summarization: instructions={instructions!r} say nothing.")
         if not callable(count_tokens):
             raise BuildError(
-                f"summarization: count_tokens={count_tokens!r} does not count.",
-                remedy="Give a function of a text: lambda text: len(encoding.encode(text)), say.",
+                f"summarization: count_tokens={count_tokens!r} is not a function.",
+                remedy="Give a function of a text, for example lambda text: len(encoding.encode(text)).",
             )
         check_choice(self.name, "on_failure", on_failure, ("keep", "drop", "fail"))
         self._driver = None if model is None else driver_for(model)

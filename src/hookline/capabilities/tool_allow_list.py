@@ -103,7 +103,7 @@ class ToolAllowList:
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         call = ctx.tool_call
         if writes_our_notes(call):
-            return HookOutcome.block("the notes of Hookline are not for a model to write")
+            return HookOutcome.block("a model cannot write Hookline's own metadata")
         rules = self._rules_for(ctx)
         is_named = _is_named(call.name, rules)
         goes_with = is_named and call.name in _COMPANIONS

@@ -66,9 +66,9 @@ class ToolRegistry:
                 _is_matched(name, (pattern,)) for name in names
             ):
                 yield Note(
-                    f"always= has '{pattern}' in it, which fits no tool.",
+                    f"always= has '{pattern}', which matches no tool.",
                     is_problem=True,
-                    remedy="See how the tools are called: `agent.explain()`.",
+                    remedy="`agent.explain()` lists the names of the tools.",
                 )
 
     # --- the tool -----------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
         )
     if arguments.no_save and arguments.journal:
         raise UsageError(
-            "--no-save records nothing, and --journal is about a recorded conversation.",
+            "--no-save records nothing, and --journal names the file for a recorded conversation.",
             remedy="Give one of them.",
         )
 
@@ -280,7 +280,7 @@ class Conversation:
     def _do_mode(self, rest: str) -> None:
         approval = self._found.get("approval")
         if approval is None:
-            self._say("an agent of your own has the modes that you gave it")
+            self._say("your own agent has only the modes that you gave it")
             return
         if rest:
             approval.set_mode(rest)
@@ -298,7 +298,7 @@ class Conversation:
 
     async def _do_rewind(self, rest: str) -> None:
         if not rest.isdecimal():
-            self._say("to after which step? /show has the numbers")
+            self._say("name a step: /rewind STEP. /show has the numbers")
             return
         session = await self.session.refresh()
         await session.rewind(to=int(rest))

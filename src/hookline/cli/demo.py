@@ -100,7 +100,7 @@ class Demo:
         for name in ("hookline.toml", "hooks.py", "turns.json", "notes.txt", "secret.env"):
             if not (self.folder / name).is_file():
                 raise UsageError(
-                    f"{self.folder} exists, and is no folder of the demo: it has no {name}.",
+                    f"{self.folder} exists, and is not a folder of the demo: it has no {name}.",
                     remedy="Name another one: hookline demo DIR.",
                 )
 

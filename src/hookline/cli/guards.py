@@ -76,18 +76,21 @@ def require_guards(arguments: argparse.Namespace, settings: Settings, flags: Lay
             if guards.missing:  # it has changed in the meantime
                 raise _refusal(guards)
             return guards
-    _print(f"hookline: without these, which are not in force ({settings.project}):", guards.missing)
+    _print(
+        f"hookline: running without these hooks and rules, which are not in force ({settings.project}):",
+        guards.missing,
+    )
     return guards
 
 
 def _refusal(guards: Guards) -> TrustError:
     project = guards.settings.project
     lines = "".join(f"\n  {line}" for line in guards.missing)
-    then = f"Look at it (hookline trust --show {project}), then: hookline trust {project}."
+    then = f"Read it (hookline trust --show {project}), then: hookline trust {project}."
     return TrustError(
         f"nothing was run, because {project} {_why(guards)}.",
         remedy=f"{then if guards.is_readable else 'Correct it.'} "
-        f"Or run without what is not in force, {_FLAG}:{lines}",
+        f"Or run without these hooks and rules, {_FLAG}:{lines}",
     )
 
 

@@ -163,7 +163,7 @@ def lint_hooks(arguments: argparse.Namespace) -> int:
     # An agent in Python has its own hooks: those of the configuration are not its.
     held = [] if settings.target else settings.held
     findings = [
-        f"untrusted: {each.where}: the hook is not in force. Look at it, then: hookline trust"
+        f"untrusted: {each.where}: the hook is not in force. Read it, then: hookline trust"
         for each in held
         if each.setting.startswith("hooks[")
     ]
@@ -225,14 +225,14 @@ def _check_test(arguments: argparse.Namespace) -> None:
     given += [f"--{name}" for name in ("prompt", "answer") if getattr(arguments, name) is not None]
     if len(given) != 1:
         raise UsageError(
-            f"{' and '.join(given)} are several things to ask the hooks about."
+            f"{' and '.join(given)} cannot be asked about together."
             if given
             else "there is nothing to ask the hooks about.",
             remedy="Name a tool, --prompt or --answer.",
         )
     if arguments.result is not None and not arguments.words:
         raise UsageError(
-            "--result is what a tool returns, and no tool is named.",
+            "--result is the result of a tool, and no tool is named.",
             remedy=f"Name it: hookline hooks test read {_EXAMPLE} --result TEXT.",
         )
 
@@ -388,7 +388,7 @@ async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
         return answer(kind="failed", reason=error.problem, scope=scope, traceback=_frames(error))
     if log.error is not None and hook.on_failure == "open":
         # Without this, a broken guard would look like one that agrees.
-        reason = f"{log.error.problem} (the run continues all the same)"
+        reason = f"{log.error.problem} (the run continues)"
         return answer(
             kind="failed",
             reason=reason,

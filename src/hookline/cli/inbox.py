@@ -40,7 +40,7 @@ def approve(arguments: argparse.Namespace) -> int:
     refuse_settings(arguments)
     if arguments.reason and not arguments.denies:
         raise UsageError(
-            "--reason is what the model reads with a no, and nothing is denied.",
+            "--reason is for a denied call, and nothing is denied.",
             remedy="Say no: --deny.",
         )
     journal, run_id, _flags = open_run(arguments)
@@ -89,7 +89,7 @@ async def _cancel(journal: SQLiteJournal, run_id: str, arguments: argparse.Names
             durable = await reopen(journal, run_id, ())
         except RunInUseError:  # whoever drives it sees the message
             if time.monotonic() > deadline:
-                print(f"run {run_id} is still driven: it ends as soon as its process sees this.")
+                print(f"run {run_id} is still running: it ends as soon as its process sees this.")
                 return Exit.FAILED
             await asyncio.sleep(_PAUSE)
             continue
@@ -121,7 +121,8 @@ def _find(questions: Questions, given: str) -> str:
             return found[0]
         if found:
             raise UsageError(
-                f"'{given}' may be any of: {', '.join(found)}.", remedy="Give more of the id."
+                f"'{given}' may be any of: {', '.join(found)}.",
+                remedy="Give a longer part of the id.",
             )
     raise _unclear(f"no question '{given}' waits for an answer.", questions.open)
 
@@ -165,9 +166,9 @@ async def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | Non
             return f"answered: {message.question}: {message.decision.answer.value}"
         if (await story_of(await journal.read(run_id), journal)).is_finished:
             command = f"hookline resume {run_id}{_flag(file)}"
-            return f"run {run_id} waits, and has the answer now. It continues with: {command}"
+            return f"run {run_id} waits, and has the answer now. Continue it with: {command}"
         if time.monotonic() > deadline:
-            return f"run {run_id} has the answer, and takes it when it asks again."
+            return f"run {run_id} has the answer and uses it when it asks again."
         await asyncio.sleep(_PAUSE)
 
 

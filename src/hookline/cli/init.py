@@ -205,7 +205,7 @@ def _trust(folder: Path, files: dict[str, str]) -> str:
         shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         return (
             f"The directory is not trusted: the hook also loads {shown}, which was here before. "
-            "Look at it, then: hookline trust."
+            "Read it, then: hookline trust."
         )
     texts = read_texts(folder, (folder / name for name in prints))
     trust_file(os.environ).approve(folder, prints, texts)

@@ -68,7 +68,9 @@ def find_run(
         journal.close_sync()
         if found:
             ids = ", ".join(info.run_id for info in found[:5])
-            raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
+            raise UsageError(
+                f"'{given}' may be any of: {ids}.", remedy="Give a longer part of the id."
+            )
     if given == "last":
         raise UnknownRunError("there is no run here yet.", remedy='Begin with: hookline run "...".')
     raise UnknownRunError(

@@ -112,7 +112,7 @@ def _report(error: Exception) -> int:
         if _is_write_error(error):
             text = f"standard output cannot be written: {text} The run is recorded: hookline show."
     elif not isinstance(error, HooklineError | OSError):
-        text = f"{type(error).__name__}: {text} (HOOKLINE_DEBUG=1 shows where)"
+        text = f"{type(error).__name__}: {text} (HOOKLINE_DEBUG=1 shows the traceback)"
     print(f"hookline: {printable(text, lines=True)}", file=sys.stderr)
     return exit_for(error)
 

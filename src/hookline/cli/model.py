@@ -57,7 +57,7 @@ def fetch_model(arguments: argparse.Namespace) -> int:
         return _download(arguments.name, arguments.sha256)
     if arguments.sha256:
         raise UsageError(
-            "--sha256 is about a file of a hub.", remedy="Name one: hf:OWNER/REPO/FILE."
+            "--sha256 is only for a file of a hub.", remedy="Name one: hf:OWNER/REPO/FILE."
         )
     weights = find_weights(arguments.name)
     try:

@@ -169,7 +169,7 @@ _OTHER = "`hookline model use` chooses another."
 def ask_for_model() -> str:
     """Show what there is, and ask until there is an answer."""
     choices = find_choices(Path.cwd())
-    _say("which model shall answer? Nothing was sent to any of them.")
+    _say("which model should answer? Nothing was sent to any of them yet.")
     _print_list(choices)
     for line in wrap_text(f"Your answer is kept in {own_file(os.environ)}; {_OTHER}", width()):
         _show(f"{line}\n")
@@ -196,7 +196,7 @@ def _read_choice(text: str, choices: Sequence[Choice]) -> Choice:
     if not text.isdecimal() or len(text) > _DIGITS:
         return Choice(check_name(text), "")
     if not 1 <= int(text) <= len(choices):
-        raise UsageError(f"there is no {text}.", remedy=f"There are 1 to {len(choices)}.")
+        raise UsageError(f"there is no {text}.", remedy=f"Type a number from 1 to {len(choices)}.")
     return choices[int(text) - 1]
 
 

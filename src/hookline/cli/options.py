@@ -34,7 +34,7 @@ def refuse_settings(arguments: argparse.Namespace) -> None:
         if text.partition("=")[0].strip() != "journal":
             raise UsageError(
                 f"--set {text!r} has no effect: this command makes no agent.",
-                remedy="Leave it out; `--journal FILE` names the journal.",
+                remedy="Leave the flag out; `--journal FILE` names the journal.",
             )
 
 
@@ -123,7 +123,8 @@ def _verify(layer: Layer) -> Layer:
         for option in options.keys() - {"enabled"} if options.get("enabled") is False else ():
             about, out = (layer.where(("capabilities", name, each)) for each in (option, "enabled"))
             raise UsageError(
-                f"{about} is about '{name}', which {out} leaves out.", remedy="Give one of them."
+                f"{about} is an option of '{name}', which {out} leaves out.",
+                remedy="Give one of them.",
             )
     return layer
 

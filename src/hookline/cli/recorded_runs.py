@@ -187,7 +187,7 @@ def wider_place(state: AgentState, settings: Settings) -> str:
     if recorded not in stricter:
         return ""
     where = settings.merged.where(_PLACE)
-    return f"the commands of this run ran in the place {recorded}, and run in {now} from now on ({where})."
+    return f"the commands of this run ran in the place {recorded}, and now run in {now} ({where})."
 
 
 def inherit_flags(

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Continue the run."""
     if arguments.reason and not arguments.no:
         raise UsageError(
-            "--reason is what the model reads with a no, and nothing is denied.",
+            "--reason is for a denied call, and nothing is denied.",
             remedy="Say no to a question: --deny ID, or --deny all.",
         )
     journal, run_id, flags = open_run(arguments)

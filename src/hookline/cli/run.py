@@ -53,7 +53,7 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
     is_new = not arguments.continues and arguments.origin is None
     if arguments.at is not None and is_new:
         raise UsageError(
-            f"--at {arguments.at} is about a recorded run, and none is named.",
+            f"--at {arguments.at} needs a recorded run, and none is named.",
             remedy=f'Name it: hookline run --from RUN --at {arguments.at} "...".',
         )
     if arguments.no_save and arguments.journal and is_new:
@@ -116,7 +116,7 @@ def _has_input() -> bool:
     except (OSError, ValueError):
         return False
     print(
-        f"hookline: nothing came through the pipe in {_PATIENCE:.0f} s, so it is ignored; "
+        f"hookline: nothing was piped in for {_PATIENCE:.0f} s, so it is ignored; "
         "`-f -` waits for it, `< /dev/null` says that there is nothing.",
         file=sys.stderr,
     )

@@ -100,7 +100,7 @@ def show_run(arguments: argparse.Namespace) -> int:
         return Exit.DONE
     print(f"run {run_id}")
     for each in Invocation.of(story.state).without:
-        print(f"without, because it was not trusted: {printable(each)}")
+        print(f"ran without this, because it was not trusted: {printable(each)}")
     _print_earlier(first.state.messages, full=arguments.full)
     _print_records(records, hooks=arguments.hooks, full=arguments.full)
     return Exit.DONE
@@ -120,7 +120,7 @@ def _write_files(
         check_target(path, force=arguments.force)
     redactor = current_redactor(arguments)
     if arguments.html:
-        notes = [f"without, because it was not trusted: {each}" for each in left_out]
+        notes = [f"ran without this, because it was not trusted: {each}" for each in left_out]
         page = run_page(
             records,
             children=lambda child: _records_of(journal, child),

@@ -154,7 +154,7 @@ class ProjectTrust:
         again = ProjectTrust(self.project, self._trust)
         if (again._prints, again._hooks) != (self._prints, self._hooks):
             raise TrustError(
-                f"{self.project} has changed while it was looked at, so it is not trusted.",
+                f"{self.project} was changed while you read it, so it is not trusted.",
                 remedy="Look again: hookline trust --show.",
             )
         if self._prints or self._trust.knows(self.project):
@@ -180,7 +180,7 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
     if problem:
         raise UsageError(
             f"{top} cannot be trusted as a repository: {problem}.",
-            remedy="What its configuration sets, see: git config --local --list."
+            remedy="To see what its configuration sets: git config --local --list."
             if "configuration" in problem
             else "Name the top directory of a repository: the one with the directory .git in it.",
         )

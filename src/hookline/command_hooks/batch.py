@@ -297,13 +297,13 @@ class AnswerEffect:
             changed = self._changed_call(ctx)
             if isinstance(changed, str):
                 return HookOutcome.block(
-                    f"what the hook made of the call cannot run: {changed}", ctx
+                    f"the hook changed the call, and the changed call cannot run: {changed}", ctx
                 )
             ctx = ctx.with_tool_call(changed)
         elif answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(answer.updated_output)
         if answer.decision in ("ask", "defer"):
-            return HookOutcome.ask(answer.reason or "a hook asks for a person", ctx)
+            return HookOutcome.ask(answer.reason or "a hook asks for approval", ctx)
         if answer.decision == "allow":
             return HookOutcome.allow(answer.reason, ctx)
         return self._proceed(ctx)
@@ -321,7 +321,9 @@ class AnswerEffect:
         if answer.updated_input is not None:
             changed = self._changed_call(ctx)
             if isinstance(changed, str):
-                return HookOutcome.block(f"what the hook made of the call cannot run: {changed}")
+                return HookOutcome.block(
+                    f"the hook changed the call, and the changed call cannot run: {changed}"
+                )
             decision = Decision.edit(**changed.args)
         return HookOutcome(Kind.ALLOW, answer.reason, self.with_words(ctx), None, decision)
 

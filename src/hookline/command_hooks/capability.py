@@ -394,7 +394,7 @@ class CommandHooks:
         is_theirs = full in self._protected or self._is_other_name(full)
         if is_theirs or any(full.startswith(f"{each}{os.sep}") for each in folders):
             return HookOutcome.block(
-                f"'{path}' belongs to a hook that watches this run, so it cannot be changed."
+                f"'{path}' is used by a hook of this run, so it cannot be changed."
             )
         return None
 

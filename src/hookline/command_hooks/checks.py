@@ -76,7 +76,7 @@ def _never_matches(handler: Handler, toolbox: Toolbox) -> Iterator[tuple[str, st
     known = [dialect.names_of_tool(handler.event, tool) for tool in sorted(KNOWN_TOOLS)]
     if any(map(test, known)):
         if not may_have_children(toolbox):
-            problem = f"is never asked: the agent has no tool that '{handler.matcher}' means"
+            problem = f"never runs: the agent has no tool that '{handler.matcher}' means"
             yield problem, "Give the agent the tool, or leave the hook out."
         return
     names = {name.lower(): name for each in (*known, *here) for name in reversed(each)}

@@ -422,13 +422,13 @@ def unreadable(text: str) -> str:
     """Why an output may be a denial that cannot be read; empty for one JSON object, and for text."""
     begun = text.strip().removeprefix("\ufeff")
     if "\0" in text:
-        return "its output is no UTF-8 text; it may be UTF-16"
+        return "its output is not UTF-8; it may be UTF-16"
     if begun.startswith("{") and is_too_long(text):
         return f"its output begins with '{{' and is longer than {MOST_OUTPUT >> 20} MiB"
     if begun.startswith("{") and json_object(begun) is None:
         return f"its output begins with '{{' and is not exactly one JSON object: {_excerpt(begun)}"
     if _BEGINS_LIST.match(begun) or isinstance(_json_value(begun), list):
-        return f"its output is a JSON array, and not an object: {_excerpt(begun)}"
+        return f"its output is a JSON array, not an object: {_excerpt(begun)}"
     return ""
 
 
@@ -441,7 +441,7 @@ def refusal_in(text: str) -> str:
         except (ValueError, RecursionError):
             continue
         if is_refusal(found):
-            return f"its output has other text beside the JSON that refuses: {_excerpt(text)}"
+            return f"its output has other text next to the JSON that refuses: {_excerpt(text)}"
     return ""
 
 

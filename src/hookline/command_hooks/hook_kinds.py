@@ -70,12 +70,12 @@ def problem_with(handler: Handler, is_deciding: bool) -> str:
     """Why an address cannot be called; empty if it can. Without encryption others could decide."""
     parts = urlsplit(handler.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return f"'{handler.url}' is not an address that can be called"
+        return f"'{handler.url}' is not a URL that can be called"
     if parts.username or parts.password:
-        return "an address must not have a password in it; use a header with a variable"
+        return "a URL must not contain a password; use a header with a variable"
     if parts.scheme == "https" or not is_deciding or _is_here(parts.hostname):
         return ""
-    return f"'{handler.url}' decides something, so it has to be https"
+    return f"'{handler.url}' can decide about calls, so it must be https"
 
 
 def _is_here(host: str) -> bool:

@@ -377,7 +377,7 @@ class Runner:
         if not is_harmless(answer.terminal):
             messages = (
                 *messages,
-                "what it sends to the terminal is no title, notification or bell",
+                "its terminal sequence is not a title, a notification or a bell",
             )
         elif self.terminal is not None:
             self.terminal(answer.terminal)
@@ -539,7 +539,7 @@ def _changed(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
     since, remedy = "it was trusted", "trust it again"
     if not handler.source.level.is_repository:
         since, remedy = "the command was started", "start the command again"
-    problem = f"its script {script} has changed since {since}; look at it, and {remedy}"
+    problem = f"its script {script} has changed since {since}; read it, and {remedy}"
     if can_decide(handler, ctx.point):
         return denied(problem)
     return failed(problem)

@@ -214,7 +214,7 @@ def _without_made(
         if theirs in updated and updated[theirs] != shown.input.get(theirs):
             raise UsageError(
                 f"'{theirs}' of a call of '{call.name}' is made of several arguments or several edits, so a change "
-                "of it cannot be taken back.",
+                "of it cannot be applied to the call.",
                 remedy=remedy,
             )
     return {theirs: value for theirs, value in updated.items() if theirs not in made}
@@ -300,7 +300,7 @@ def _compiled(text: str, shown: str) -> re.Pattern[str]:
         )
     if _NESTED.search(text):
         raise UsageError(
-            f"the matcher {shown!r} repeats what is repeated already, which can take forever.",
+            f"the matcher {shown!r} repeats a repetition, which can take forever.",
             remedy="Write it with one repetition: `(a+)+` is `a+`.",
         )
     try:

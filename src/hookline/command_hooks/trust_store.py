@@ -255,7 +255,7 @@ def untrusted(
             if any((project / label).is_relative_to(folder) for folder in folders)
         ]
     warnings = [
-        f"the hooks of {each} that were trusted are gone. "
+        f"the hooks of {each} that were trusted do not exist any more. "
         f"If that is intended: hookline trust {project}"
         for each in gone
     ]

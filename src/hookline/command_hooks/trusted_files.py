@@ -74,7 +74,7 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
 
     line = CommandLine(handler, project)
     said = [
-        f"{os.path.basename(word)} runs what other files say"
+        f"{os.path.basename(word)} runs commands from other files"
         for word, _, is_script in line.search.started
         if not is_script and is_task_runner(word)
     ]

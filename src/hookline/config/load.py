@@ -87,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         return (
             f"{self.project} is {self.trust_status.value}: {shown} not in force. "
-            f"Look at its configuration, then: hookline trust {self.project}"
+            f"Read its configuration, then: hookline trust {self.project}"
         )
 
 
@@ -193,7 +193,7 @@ def _add_agent(merged: Merged, name: str, held: list[HeldSetting], *, is_flag: b
         for each in waiting:
             raise ConfigError(
                 f"the agent '{name}' is in {each.where}, which is not trusted.",
-                remedy="Look at it, then: hookline trust.",
+                remedy="Read it, then: hookline trust.",
             )
         kind = UsageError if is_flag else ConfigError
         raise kind(
@@ -263,7 +263,7 @@ def _refuse_misspellings(environ: Mapping[str, str]) -> None:
         close = difflib.get_close_matches(name.removeprefix(_PREFIX), endings, 1, _CUTOFF)
         if close:
             raise ConfigError(
-                f"the variable {name} means nothing.", remedy=f"Did you mean {_PREFIX}{close[0]}?"
+                f"the variable {name} has no meaning.", remedy=f"Did you mean {_PREFIX}{close[0]}?"
             )
 
 

@@ -153,9 +153,9 @@ def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
         if is_script or "/" in word or UNKNOWN in word or _kind_of(word):
             yield _find_named_file(word, written if is_script else "", path, project)
         elif is_task_runner(word):
-            yield _Run((), f"{word} runs what other files say")
+            yield _Run((), f"{word} runs commands from other files")
     if search.is_cut:
-        yield _Run((), "it is too long or too deep to be read whole")
+        yield _Run((), "it is too long or nested too deeply to be read completely")
 
 
 def _find_named_file(word: str, written: str, path: Path, project: Path) -> _Run:
@@ -227,7 +227,7 @@ def _imports(source: str | bytes) -> list[_Import] | None:
 def _in_python(text: str, path: Path, project: Path) -> Iterator[_Run]:
     imports = _imports(text)
     if imports is None:
-        yield _Run((), "it is no Python that can be read here")
+        yield _Run((), "it is not Python code that can be read here")
     for module, names, level in imports or ():
         if level:
             yield from _import_from(path.parents[min(level, len(path.parents)) - 1], module, names)

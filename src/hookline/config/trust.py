@@ -170,8 +170,8 @@ class TrustFile:
             is_foreign = facts.st_uid not in (os.geteuid(), 0)
             if is_writable or is_foreign:
                 raise TrustError(
-                    f"{self.path} can be written by others, so it does not show whom you trust.",
-                    remedy=f"Look at it, then: chmod 600 {shlex.quote(str(self.path))}.",
+                    f"{self.path} can be written by other users, so it cannot be relied on.",
+                    remedy=f"Check it, then: chmod 600 {shlex.quote(str(self.path))}.",
                 )
             try:
                 version = (str(self.path), facts.st_ino, facts.st_mtime_ns, facts.st_size)

@@ -172,7 +172,7 @@ def refuse_endpoints(layer: Layer) -> None:
         outside = _outside(value) if path[:3] == ("capabilities", "bash", "show") else []
         if outside:
             raise ConfigError(
-                f"{layer.where(path)}: a repository cannot show {', '.join(map(repr, outside))} to commands: "
+                f"{layer.where(path)}: a repository cannot show {', '.join(map(repr, outside))} to commands, "
                 "only paths inside of it, such as '.env'.",
                 remedy="Remove that path there. To show it, put it into your own file: ~/.config/hookline/config.toml.",
             )

@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.config.schema import AgentSettings, Configuration, KeyPath, McpSettings
 
-_IN_PYPROJECT = "Settings stand under [tool.hookline] only in pyproject.toml: leave that out here."
+_IN_PYPROJECT = "[tool.hookline] is only for pyproject.toml: leave it out here."
 _TABLES_BY_NAME = {"agents": AgentSettings, "mcp": McpSettings, "capabilities": dict[str, Any]}
 """Tables whose keys the user chooses. msgspec does not report such a key, so each is checked by itself."""
 _FREE = ("capabilities", "model_options")

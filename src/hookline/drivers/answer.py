@@ -125,7 +125,7 @@ class _AnswerBuilder:
         """The whole answer. One that has no end was cut off."""
         if self._end is None:
             raise ConnectionLostError(
-                f"the answer of '{self._provider}' broke off before its end.",
+                f"the answer of '{self._provider}' ended too early.",
                 remedy="Try again; the default error policy does so.",
             )
         return InferenceResponse(

@@ -65,5 +65,5 @@ def awaitable(driver: Driver, given: Awaitable[T]) -> Awaitable[T]:
         return given
     raise TypeError(
         f"the driver ({type(driver).__qualname__}) gave {given!r}, which cannot be awaited. "
-        "Make its infer async: `async def infer(self, request, turn)`, and return the response."
+        "Make `infer` async: `async def infer(self, request, turn)`, and return the response."
     )

@@ -189,7 +189,7 @@ def new_provider(name: str, **settings: Any) -> Provider:
             raise
         raise BuildError(
             f"provider '{name}' does not take these settings: {error}.",
-            remedy="What is sent with each request (temperature, say) goes into options={...}.",
+            remedy="Settings of a request, such as temperature, go into options={...}.",
         ) from error
 
 

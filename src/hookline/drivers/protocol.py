@@ -34,7 +34,7 @@ _LABEL = re.compile(
     r"^[ \t]*(?:\*\*)?(?:action(?: input)?|final answer)(?:\*\*)?[ \t]*:", re.I | re.M
 )
 _LABELLED = "Labels such as `Action:` are not read: calls and the answer go into the object."
-_QUOTED = "There are words around a call: a call is the object alone, and words go into its answer."
+_QUOTED = "There is text around a call: write the object alone, and put text into its answer."
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -140,7 +140,7 @@ def _from_object(value: dict[str, Any]) -> Spoken:
     for each in listed:
         tool = _first(each, _NAMES) if isinstance(each, dict) else None
         if not isinstance(tool, str):
-            return Spoken(problem=f"A call names its tool: {_shorten(each)} does not.")
+            return Spoken(problem=f"A call must name its tool: {_shorten(each)} does not.")
         calls.append(SpokenCall(join_halves(tool), _args(each)))
     answer = value.get("answer")
     if not calls and answer is None:

@@ -91,7 +91,7 @@ class ReActDriver(ModelDriver):
             if usage is not NO_USAGE:
                 turn.charge(usage)
         raise MalformedResponseError(
-            f"'{full_name(provider, asked.model)}' does not keep to the text protocol for tools: {problem}",
+            f"'{full_name(provider, asked.model)}' does not follow the text protocol for tools: {problem}",
             remedy="Use a model that can, or one that calls tools natively.",
         )
 
@@ -121,7 +121,7 @@ def _add_correction(
     asked: InferenceRequest, response: InferenceResponse, problem: str
 ) -> InferenceRequest:
     """The request once more, with the turn that was not understood and what is wrong with it."""
-    note = f"{problem} Answer with one JSON object, as you were told."
+    note = f"{problem} Answer with one JSON object, as described."
     said = AssistantMessage(response.text or "{}")
     return asked.with_messages([*asked.messages, said, UserMessage(note)])
 

@@ -203,7 +203,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
         )
     if is_generator_callable(target):
         raise RegistrationError(
-            f"{where}: it is a generator function, whose body would never run.",
+            f"{where}: it is a generator function, and its body would never run.",
             remedy="Use a plain or async function that returns its answer instead of yielding.",
         )
     least, most = positional(target)
@@ -235,7 +235,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
                 "Written as (call, state), where returning nothing blocked? Read ctx.tool_call and ctx.state, "
                 "and return HookOutcome.block(reason) to block."
                 + " Middleware is handle(ctx, next)." * (target is not hook)
-                + f" A value that it keeps stands behind a star: (ctx, *, {second}=...)."
+                + f" Put a parameter with a default after a star: (ctx, *, {second}=...)."
                 * has_default
             ),
         )
@@ -247,7 +247,7 @@ def refuse_no_hook(hook: HookLike, where: str) -> None:
     if inspect.iscoroutine(hook):
         hook.close()  # it was never going to be awaited; closing it keeps Python from warning about that
         raise RegistrationError(
-            f"{where}: you passed a coroutine, which is a call that was made already and never awaited.",
+            f"{where}: you passed a coroutine: the function was called already.",
             remedy="Pass the async function itself, without calling it.",
         )
     if isinstance(hook, type):
@@ -268,7 +268,7 @@ def _tier(point: Point[Any], options: HookOptions, where: str) -> Tier:
     fails_open = options.get("on_failure") == "open"
     if tier is Tier.POLICY and fails_open and not options.get("shadow"):
         raise RegistrationError(
-            f"{where}: a policy that fails open is no policy.",
+            f"{where}: a policy cannot fail open.",
             remedy="Drop on_failure='open', or roll it out with shadow=True first.",
         )
     return tier

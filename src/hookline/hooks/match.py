@@ -322,7 +322,7 @@ def _is_true(answer: object) -> bool:
     if is_awaitable or inspect.isgenerator(answer) or inspect.isasyncgen(answer):
         does = "awaits" if is_awaitable else "runs"
         raise UsageError(
-            f"its matcher gave a {type(answer).__name__}, which nobody {does} and which is always true.",
+            f"its matcher gave a {type(answer).__name__}, which is always true, because nobody {does} it.",
             remedy="Match with a plain function that returns True or False.",
         )
     return bool(answer)

@@ -263,7 +263,9 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Hook
                 answer = meaning(ctx, answer)
                 break
         else:
-            problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
+            problem = (
+                f"it returned {answer!r} ({type(answer).__name__}), which has no meaning here."
+            )
             remedy = f"Return {point.describe_expected()}."
             if point.lenient:
                 said = _report_ignored(entry, point, f"{problem} {remedy}")
@@ -301,7 +303,7 @@ def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
     if not late:
         return changed, ""
     kept = {name: getattr(ctx, name) for name in late}
-    problem = f"it changed '{', '.join(late)}', which comes too late here."
+    problem = f"it changed '{', '.join(late)}', which is too late here."
     return msgspec.structs.replace(changed, **kept), _report_ignored(entry, point, problem)
 
 
@@ -333,7 +335,7 @@ def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> Non
             entry.name, point, f"nothing can be {_DONE[kind]} here.", remedy=f"Possible: {allowed}."
         )
     if kind is Kind.ALLOW and entry.is_policy:
-        problem = "a policy may only narrow, and `allow` widens."
+        problem = "a policy cannot allow: it can only block, stop or ask."
         raise HookError(entry.name, point, problem, remedy="Return None.")
 
 
@@ -369,7 +371,7 @@ def check_change(entry: Entry, ctx: C, changed: Any, settle: Settle | None) -> C
             )  # fmt: skip
     if fields and entry.is_policy:
         raise HookError(
-            entry.name, point, f"a policy may only judge, and it changed '{fields[0]}' at {point.value}.",
+            entry.name, point, f"a policy may only judge, but it changed '{fields[0]}' at {point.value}.",
             remedy="Return HookOutcome.block/stop/ask, or register it with tier='hook'.",
         )  # fmt: skip
     if fields and settle is not None:

@@ -290,7 +290,7 @@ def _call(
     if plan is not None and plan.hooks and not refused:
         yield from page.wrap_row(
             "",
-            "This is the call as the model makes it: a hook that rewrites it changes what later ones see.",
+            "This is the call as the model makes it. If a hook changes it, later hooks see the changed call.",
         )
 
 
@@ -304,7 +304,10 @@ def _validate(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:
     except ToolArgumentsError as error:
         if not made.args:
             takes = ", ".join(tool.spec.parameters["properties"])
-            return None, f"none given, so what depends on them is open; it takes {takes}"
+            return (
+                None,
+                f"none given, so the result is open where it depends on them; it takes {takes}",
+            )
         problem = error.message.removeprefix(f"the call to '{tool.name}' was not run: ")
         return made, f"they do not fit: {problem}"
     return ToolCall(

@@ -91,7 +91,7 @@ def _tools(hooks: _Hooks) -> Iterator[Finding]:
         if not tool.description.strip():
             yield Finding(
                 "undescribed-tool",
-                f"tool '{tool.name}' ({tool.origin}) has no description, so a model must guess what it does.",
+                f"tool '{tool.name}' ({tool.origin}) has no description, so a model has to guess what it does.",
                 remedy="Give the function a docstring, or pass description=.",
             )
 
@@ -170,7 +170,7 @@ def _names(hooks: _Hooks) -> Iterator[Finding]:
                 for name in names:
                     why = _why_idle(each, here.get(name), name, hooks)
                     if why:
-                        said = f"has {option}='{name}', which constrains nothing: {why}."
+                        said = f"has {option}='{name}', which has no effect: {why}."
                         yield _finding("idle-order", each, said, "Drop it.")
 
 
@@ -196,8 +196,8 @@ def _writers(hooks: _Hooks) -> Iterator[Finding]:
             if field:
                 yield _finding(
                     "unordered-writers", second,
-                    f"writes {field}, as '{first.name}' does, and only registration says who is last.",
-                    f"Say which: after='{first.name}', before='{first.name}', or a priority.",
+                    f"writes {field}, as '{first.name}' does, and only their registration decides which is last.",
+                    f"Set the order: after='{first.name}', before='{first.name}', or a priority.",
                 )  # fmt: skip
 
 
@@ -255,7 +255,7 @@ def _gates(hooks: _Hooks) -> Iterator[Finding]:
             if field:
                 yield _finding(
                     "gate-before-rewriter", gate,
-                    f"judges {field} before '{rewriter.name}' rewrites it, so what runs is not what it judged.",
+                    f"judges {field} before '{rewriter.name}' rewrites it, so it does not judge the call that runs.",
                     f"Make it tier='policy', which sees the final call, or order it: after='{rewriter.name}'.",
                 )  # fmt: skip
 
@@ -290,7 +290,7 @@ def _verdicts(hooks: _Hooks) -> Iterator[Finding]:
             if why:
                 said = f"answers HookOutcome.{verdict}, and {why}."
                 yield _finding(
-                    "lost-verdict", each, said, "Register it where that means something."
+                    "lost-verdict", each, said, "Register it at a point where that has a meaning."
                 )
 
 
@@ -303,7 +303,7 @@ def _values(hooks: _Hooks) -> Iterator[Finding]:
         answers = tuple(kind for kind, _ in point.answers)
         for text, kind in hooks.effects(each).returns:
             if not issubclass(kind, answers):
-                said = f"returns {text} ({kind.__name__}), which means nothing there."
+                said = f"returns {text} ({kind.__name__}), which has no meaning there."
                 remedy = f"Return {point.describe_expected()}."
                 yield _finding("meaningless-return", each, said, remedy)
 
@@ -322,15 +322,17 @@ def _meaningless(verdict: str, registration: Registration) -> str:
 def _observers(hooks: _Hooks) -> Iterator[Finding]:
     for each in hooks.all:
         if each.tier is Tier.OBSERVER and each.on_failure == "closed":
-            said = "has on_failure='closed', but what an observer does never reaches the run."
+            said = "has on_failure='closed', but the failure of an observer never affects the run."
             yield _finding("closed-observer", each, said, "Drop it, or choose another tier.")
 
 
 def _shadows(hooks: _Hooks) -> Iterator[Finding]:
     for each in hooks.all:
         if each.shadow:
-            said = "runs in shadow: what it decides is recorded and not enforced."
-            yield _finding("shadow", each, said, "Drop shadow=True when it has proved itself.")
+            said = "runs in shadow: its verdicts are recorded and have no effect."
+            yield _finding(
+                "shadow", each, said, "Remove shadow=True when you are satisfied with it."
+            )
 
 
 def _finding(code: str, registration: Registration, said: str, remedy: str) -> Finding:

@@ -52,15 +52,15 @@ _WORDS = {
     ),
     sqlite3.SQLITE_BUSY: (
         f"another process has been writing to it for {BUSY_SECONDS:.0f} seconds",
-        "See which process that is, and try again when it is done.",
+        "Find out which process that is, and try again later.",
     ),
     sqlite3.SQLITE_CANTOPEN: (
-        "it, or a file beside it, cannot be opened",
+        "it, or a file next to it, cannot be opened",
         "Make the file and its directory readable and writable.",
     ),
     sqlite3.SQLITE_IOERR: (
         "the disk failed, or refused",
-        f"See that the disk is healthy and has space left, {_RESUME}",
+        f"Check that the disk works and has space, {_RESUME}",
     ),
 }
 _OTHER = ("SQLite refused", "journal.check() reports whether the file is damaged.")
@@ -102,7 +102,7 @@ def read_only_error(path: str) -> JournalError:
 def forked_error(path: str) -> JournalError:
     """For a journal that was opened before a fork."""
     return JournalError(
-        f"the journal '{path}' was opened before this process was forked, and stays with its parent.",
+        f"the journal '{path}' was opened before this process was forked, so only the parent can use it.",
         remedy="Open it again in the child: SQLiteJournal(path).",
     )
 
@@ -138,7 +138,7 @@ def check_path(path: str) -> None:
 
 def _database_is_gone(path: str) -> JournalError:
     return JournalError(
-        f"the journal '{path}' is gone or empty, and its write-ahead log is there.",
+        f"the journal '{path}' is missing or empty, but its write-ahead log exists.",
         remedy="Put the file back, or restore it from a backup. To start again, "
         f"delete '{log_file(path)}' too.",
     )
@@ -452,7 +452,7 @@ def check_version(connection: sqlite3.Connection, path: str) -> int:
     if application != APPLICATION:
         raise JournalError(
             f"'{path}' is a database of another program, not a journal.",
-            remedy="Give the journal a file of its own.",
+            remedy="Give the journal its own file.",
         )
     if version > newest():
         raise JournalError(

@@ -79,7 +79,7 @@ def fold(records: Iterable[Record]) -> Story:
     first = records[0] if records else None
     if isinstance(first, RunStarted) and first.continues is not None:
         raise JournalError(
-            f"run '{first.run_id}' continues run '{first.continues.run_id}', and that one is in its journal.",
+            f"run '{first.run_id}' continues run '{first.continues.run_id}', which is in the journal.",
             remedy="Pass the journal too: await story_of(records, journal).",
         )
     return _fold(records, None)
@@ -115,7 +115,7 @@ async def state_before(started: RunStarted, journal: ReadsEarlier) -> AgentState
         if not part or not isinstance(part[0], RunStarted) or earlier.run_id in seen:
             raise JournalError(
                 f"the conversation of run '{started.run_id}' begins in run '{earlier.run_id}', "
-                "and that one does not begin as a run does.",
+                "which does not begin with the start of a run.",
                 remedy="See what journal.check() finds.",
             )
         seen.add(earlier.run_id)

@@ -79,8 +79,8 @@ def is_new(message: InboxMessage, known: Iterable[InboxMessage]) -> bool:
         return not any(isinstance(each, InboxCancel) for each in known)
     if message.decision.answer is Answer.EDIT:
         raise UsageError(
-            f"the answer to '{message.question}' changes the call, and an answer in the inbox is a yes or a no.",
-            remedy="Hand an edit to the run itself: agent.resume(run_id, {question: Decision.edit(...)}).",
+            f"the answer to '{message.question}' changes the call, but an answer in the inbox can only be yes or no.",
+            remedy="Pass an edit to the run: agent.resume(run_id, {question: Decision.edit(...)}).",
         )
     for each in known:
         if isinstance(each, InboxAnswer) and (each.question, each.fingerprint) == (

@@ -69,7 +69,7 @@ def load(file: Iterable[bytes]) -> list[StoredRun]:
     runs = [_next_run(lines) for _ in range(first.runs)]
     for number, _ in lines:
         raise _import_error(
-            f"line {number}: there is more here than the {first.runs} runs announced"
+            f"line {number}: there is more than the {first.runs} runs that were announced"
         )
     return runs
 

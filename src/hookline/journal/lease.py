@@ -98,7 +98,7 @@ def take_lease(journal: str, run_id: str) -> Lease:
             try:
                 if byte in file.held:
                     raise RunInUseError(
-                        f"run '{run_id}' is being driven already, by this process ({os.getpid()}).",
+                        f"run '{run_id}' is already running in this process ({os.getpid()}).",
                         remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
                     )
                 _lock(file.descriptor, byte, journal, run_id)
@@ -163,8 +163,8 @@ def _lock(descriptor: int, byte: int, journal: str, run_id: str) -> None:
         _set(descriptor, fcntl.F_WRLCK, byte)
     except (BlockingIOError, PermissionError):
         raise RunInUseError(
-            f"run '{run_id}' is being driven by {_holder(descriptor, byte)}.",
-            remedy="Wait for it, or end that process: the run is free as soon as it is gone.",
+            f"run '{run_id}' is already running in {_holder(descriptor, byte)}.",
+            remedy="Wait for it, or end that process.",
         ) from None
     except OSError as error:
         raise _lock_error(lease_file(journal), error) from None

@@ -56,7 +56,7 @@ def examine_end(path: str, *, accept_loss: bool = False) -> End:
         if version >= _WITH_COMMITS:
             losses += find_missing(path, Tables(connection, path), known.commits)
         elif known.commits:
-            losses.append("what a newer Hookline wrote to it is not there")
+            losses.append("records that a newer Hookline wrote are missing")
         if not had_log and _needs_log(version, known) and is_in_log_mode(connection):
             if not accept_loss:
                 raise _log_is_gone(path)
@@ -91,7 +91,7 @@ def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     return [
         "runs or sessions that were created or deleted last are missing from its list"
         if number == LIST
-        else f"{tables.name_of(number)} had {records} records, and the last of them is not there"
+        else f"{tables.name_of(number)} had {records} records, and the last of them is missing"
         for number, records, *_ in missing
     ]
 

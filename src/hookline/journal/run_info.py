@@ -125,7 +125,7 @@ def check_records(run_id: str, records: Sequence[Record]) -> None:
             )
         if record.run_id != run_id:
             raise UsageError(
-                f"a record of run '{record.run_id}' was about to be written to run '{run_id}'.",
+                f"a record of run '{record.run_id}' cannot be written to run '{run_id}'.",
                 remedy="Claim that run, and write it there.",
             )
 

@@ -424,7 +424,7 @@ def _get_intact(tables: Tables, run_id: str) -> StoredRun:
 def _unknown(run_id: str) -> UnknownRunError:
     return UnknownRunError(
         f"there is no run '{run_id}' in the journal.",
-        remedy="journal.runs() lists those there are.",
+        remedy="journal.runs() lists all runs.",
     )
 
 
@@ -647,7 +647,7 @@ class JournalInMemory(Journal):
     def _get_writer(self) -> Writer:
         if not self._close.alive:
             raise UsageError(
-                "this journal is closed, and its runs are gone.",
+                "this journal is closed, and its runs are lost.",
                 remedy="Close it after the last use.",
             )
         assert self._writer is not None
@@ -657,7 +657,7 @@ class JournalInMemory(Journal):
         with self._lock:
             if run_id in self._held:
                 raise RunInUseError(
-                    f"run '{run_id}' is being driven already.",
+                    f"run '{run_id}' is already running.",
                     remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
                 )
             token = self._held[run_id] = object()

@@ -127,7 +127,7 @@ class Tables:
         ends = [(id - first_id(tail.run) + len(links) // LINK, links[-LINK:]) for id, links in rows]
         if ends != [(tail.records, tail.head)]:
             raise JournalError(
-                f"the journal '{self._path}' is damaged: run '{run_id}' does not end where it ended.",
+                f"the journal '{self._path}' is damaged: run '{run_id}' does not end with its last record.",
                 remedy=DAMAGE_REMEDY,
             )
         return info, tail, steps_before_loss(self._connection, run_id)

@@ -583,7 +583,7 @@ class Batch:
 def _given_back_error(run_id: str) -> JournalError:
     """Its owner has given it back, or closed the journal."""
     return JournalError(
-        f"run '{run_id}' was given back, or its journal closed: it cannot be written any more.",
+        f"run '{run_id}' is not claimed any more, or its journal is closed: it cannot be written.",
         remedy="Close a journal when its runs are over. Claim the run again: journal.claim(run_id).",
     )
 
@@ -591,7 +591,7 @@ def _given_back_error(run_id: str) -> JournalError:
 def _conflict_error(run_id: str) -> JournalError:
     """Somebody else has written to the run in spite of the lease."""
     return JournalError(
-        f"run '{run_id}' has been written or deleted by someone else meanwhile.",
+        f"run '{run_id}' was written or deleted by another process or task.",
         remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
     )
 

@@ -245,7 +245,7 @@ class AgentContext(Context, frozen=True, kw_only=True):
         if self.live is None:
             raise UsageError(
                 "this context belongs to no run, so there is no ctx.run.",
-                remedy="Where a hook is also asked without an agent, ask ctx.has_run first.",
+                remedy="If a hook is also called without an agent, check ctx.has_run first.",
             )
         return RunHandle(self.live)
 
@@ -559,7 +559,7 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
         if not self.can_rescue:
             raise UsageError(
                 f"nothing can be rescued here ({self.error_class} error).",
-                remedy="A call that failed or was invalid, and a model that failed, can be.",
+                remedy="Only failed or invalid calls and failed model requests can be rescued.",
             )
         call = self.tool_call
         if call is not None:

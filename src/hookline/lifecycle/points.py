@@ -6,16 +6,16 @@ prompt_submit                      the user's text, before it enters the convers
 ( around_step: all of one step )
   before_step
     before_inference -> ( around_inference: the driver ) -> after_inference
-    for each tool call, in call order:   before_tool_use -> permission_request, when something asked
+    for each tool call, in call order:   before_tool_use -> permission_request, if a hook asked
     all admitted calls, concurrently:    ( around_tool_use: the tool )
     for each tool call, in call order:   after_tool_use
   after_step
-  should_continue                  evaluations collected, resolved once
-  stop                             only when about to stop: may object, unless another step was forbidden
+  should_continue                  hooks vote on another step
+  stop                             only if the run is about to stop: a hook may object
 output                             the final answer, before the caller gets it
-execution_end                      always, on every path out
-error                              an exception in a step: the error policy decides; elsewhere the run is lost
-agent_failed                       when the run is lost
+execution_end                      always, however the run ends
+error                              an exception: in a step the error policy decides, elsewhere the run fails
+agent_failed                       when the run has failed
 subagent_start, subagent_stop      around a child run, seen by the parent
 before_compact                     before history is summarised
 session_end

@@ -133,7 +133,7 @@ class HookStack:
             )
         if not _is_context_of(context, point):
             raise UsageError(
-                f"the hooks at {point.value} are shown a {point.context.__name__}, "
+                f"the hooks at {point.value} take a {point.context.__name__}, "
                 f"not a {type(context).__name__}.",
                 remedy=f"Pass {point.context.__name__}(point=..., ...).",
             )
@@ -190,7 +190,7 @@ def _made_up(entry: Entry, given: object, _: object) -> object:
         raise HookError(
             entry.name,
             entry.point,
-            f"it returned {given!r}, which is no result of the action.",
+            f"it returned {given!r}, which is not a result of the action.",
             remedy="Return what `await call_next(ctx)` gives, or a result of your own.",
         )
     return given

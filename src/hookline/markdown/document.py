@@ -48,7 +48,7 @@ class Document(msgspec.Struct, frozen=True):
         if len(data) > LONGEST:
             raise DocumentError(
                 f"{where}: it is longer than {LONGEST:,} bytes.",
-                remedy="Move what is not always needed into files of its own.",
+                remedy="Move parts that are not always needed into other files.",
             )
         try:
             return cls.parse(data.decode("utf-8-sig"), where)

@@ -142,7 +142,7 @@ class Skill(msgspec.Struct, frozen=True):
         data = self._contents(known)
         if data is None or hashlib.sha256(data).hexdigest() != known.digest:
             raise ToolError(
-                f"'{path}' of skill '{self.name}' is not what it was when the skill was read.",
+                f"'{path}' of skill '{self.name}' has changed since the skill was read.",
                 remedy="Continue without it; it can be read once the agent has been built again.",
             )
         try:
@@ -172,7 +172,7 @@ def _page(jail: FileJail, name: str) -> bytes:
     if data is not None:
         return data
     raise DocumentError(
-        f"{jail.root / name}: it cannot be read: it leads out of its folder, is too large, or is no plain file.",
+        f"{jail.root / name}: it cannot be read: it leads out of its folder, is too large, or is not a plain file.",
         remedy="Put the file itself there; a link to the whole folder of a skill is fine.",
     )
 
@@ -297,7 +297,7 @@ class SkillLibrary:
             if other is not skill and other.folder != skill.folder:
                 self.problems.append(
                     SkillProblem(
-                        f"{page_of(folder)}: it is left out, because the skill in {other.folder} is called "
+                        f"{page_of(folder)}: it is ignored, because the skill in {other.folder} is called "
                         f"'{skill.name}' too, and comes first.",
                         "Give one of them another name.",
                     )

@@ -179,12 +179,12 @@ class Link:
             why = (
                 await self.how_it_ended()
                 if has_lost_arguments
-                else f"it greeted us with an error ({error})"
+                else f"it answered the first message with an error ({error})"
             )
             return await self._explain_error(why, "See whether it starts from a terminal.")
         if self._status in (401, 403):
             return await self._explain_error(
-                f"it answered HTTP {self._status}: it does not know us, or not this key",
+                f"it answered HTTP {self._status}: the key is missing or wrong",
                 "Give its key in headers={'Authorization': 'Bearer ...'}.",
             )
         said = f"HTTP {self._status}" if self._status >= 400 else str(error) or type(error).__name__
@@ -254,7 +254,7 @@ class Link:
                         self._on_change()
             except (MCPError, SubscriptionLost) as error:
                 why = self.server.hide(str(error))
-                _log.debug("%s: no news of its tools: %s", self.server.name, why)
+                _log.debug("%s: changes of its tools are not reported: %s", self.server.name, why)
             subscribed.set()
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
@@ -495,8 +495,8 @@ class Connection:
     async def _explain_error(self, link: Link, error: MCPError, what: str) -> ToolError:
         if link.is_cut_by(error):
             return ToolSourceError(
-                f"{self.server.who} went away during {what} ({await link.how_it_ended()}); what it did is not known.",
-                remedy="The next call starts it again, or finds it again.",
+                f"{self.server.who} was lost during {what} ({await link.how_it_ended()}); what it did is not known.",
+                remedy="The next call connects to it again.",
             )
         return ToolError(f"{self.server.who}: {self.server.hide(error.message)}")
 

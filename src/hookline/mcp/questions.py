@@ -74,7 +74,7 @@ class ServerQuestions:
         attempt = self._find_call()
         if attempt is None or attempt.context is None:
             asked = self._hide(params.message)
-            _log.warning("%s asked %r, and whom to ask is not known", self._server, asked)
+            _log.warning("%s asked %r, but there is nobody to ask", self._server, asked)
             return _DECLINED
         ask = (
             self._ask_to_visit(attempt.context, params)

@@ -260,7 +260,7 @@ async def serve_http(
     except (OSError, UnicodeError) as error:  # the latter for what can be no name of a host
         why = str(getattr(error, "strerror", error)).partition(" (while ")[0]
         raise UsageError(
-            f"nobody can listen at host '{host}', port {port} ({why}).",
+            f"it is not possible to listen at host '{host}', port {port} ({why}).",
             remedy="Give an address of this machine and a port that is free; port 0 takes one.",
         ) from None
     with listening:

@@ -41,7 +41,7 @@ def _make_tool(connection: Connection, offered: types.Tool, name: str) -> AnyToo
         schema = freeze_dict({"properties": {}, **offered.input_schema}, "the schema of a tool")
         arguments = SchemaArguments(name, schema)
     except (ToolDefinitionError, NotJSONError) as error:
-        _log.warning("%s: its tool '%s' is left out: %s", server.name, offered.name, error)
+        _log.warning("%s: its tool '%s' is ignored: %s", server.name, offered.name, error)
         return None
     return Tool(
         function=use,
@@ -179,7 +179,7 @@ def tool_result(
     """
     text, attachments = render_content(result.content)
     if result.is_error:
-        raise ToolError(hide(text) or "the server says that it failed, and not why.")
+        raise ToolError(hide(text) or "the server reports a failure without a reason.")
     metadata: dict[str, Any] = {}
     if result.structured_content is not None:
         metadata[STRUCTURED] = valid_text(result.structured_content)

@@ -173,7 +173,7 @@ class RunPage:
             if result.text:
                 parts.append(self._labelled("Answer", self._long(result.text, lines=60)))
         else:
-            parts.append(e("p", "The record has no end: the run goes on, or its process died."))
+            parts.append(e("p", "The record has no end: the run continues, or its process died."))
         return e("div", *parts, class_="end")
 
     def _waiting(self, run: Outline, question: PendingApproval) -> Markup:

@@ -15,7 +15,7 @@ _MOST_FILES = 50_000
 
 
 class Root:
-    """The directory that relative paths in rules begin at, and also those in calls.
+    """The directory that relative paths in rules are relative to, and also those in calls.
 
     With `calls`, a path in a call may begin at either directory.
     """
@@ -125,13 +125,13 @@ def _refuse_unclear(text: str) -> None:
     """Refuse what would mean something else than its author thought."""
     if ".." in text.split("/"):
         raise UsageError(
-            f"the path '{text}' climbs with '..'.",
+            f"the path '{text}' contains '..'.",
             remedy="Write a path below the root, '//' and a path from the top, or '~/' and one in the home directory.",
         )
     if text.startswith("!"):
         raise UsageError(
             f"the path '{text}' begins with '!', which does not negate a rule here.",
-            remedy="Write the rule without it, into the list that says what you mean.",
+            remedy="Write the rule without it, into the list that you mean.",
         )
     if text.startswith("~") and not (text == "~" or text.startswith("~/")):
         raise UsageError(

@@ -106,7 +106,7 @@ def _under_test(hooks: object) -> tuple[tuple[Registration, ...], Definition]:
         return hooks.registrations, AgentBuilder().build(model=None).definition
     raise UsageError(
         f"backtest takes an agent, or a HookStack, not {hooks!r}.",
-        remedy='Write HookStack().with_hook(rule, "before_tool_use"), say.',
+        remedy='For example: HookStack().with_hook(rule, "before_tool_use").',
     )
 
 
@@ -149,7 +149,7 @@ class Backtest:
                 if at < len(then)
                 else "its end"
             )
-            why = f"what is on record could not be followed beyond {where}"
+            why = f"the record could not be followed after {where}"
             self._unfollowed.append(Unfollowed(playback.divergence.source.run_id, why))
         self._take_in(playback)
 
@@ -416,7 +416,7 @@ class BacktestSource(PlaybackSource):
         old = await ask_beside(run, then, ctx, log, policies_only=policies_only)
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
-            gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
+            gone = f"hook '{seen.missing}' is not there any more, and its input is not on record"
             new = HookRuling(verdict=HookDecision(UNKNOWN, seen.missing, gone))
         else:
             new = await self._ask_now(run, seen.plan, ctx, log.context, policies_only=policies_only)

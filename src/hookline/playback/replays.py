@@ -141,7 +141,9 @@ class ReplaySource(PlaybackSource):
         seen = self.who_answers(run, plan, place, round_)
         self.agents.from_record.update(dict.fromkeys(seen.from_record))
         if seen.missing:
-            gone = f"there is no hook '{seen.missing}' at {plan.point.value}, which had its say over this"
+            gone = (
+                f"there is no hook '{seen.missing}' at {plan.point.value}, which decided about this"
+            )
             self.playback.differ(self, instead=gone)
         return seen.plan
 
@@ -184,7 +186,7 @@ async def replay(
 def _refuse_child(started: RunStarted) -> None:
     if started.parent_run_id is not None:
         raise UsageError(
-            f"run '{started.run_id}' is a child run, which is only played together with its parent.",
+            f"run '{started.run_id}' is a child run, which can only be replayed with its parent.",
             remedy=f"Replay '{started.parent_run_id}'.",
         )
 

@@ -287,13 +287,13 @@ def remarks(report: BacktestReport) -> Iterator[str]:
     later = sum(not change.is_first for change in report.changes)
     if later:
         yield (
-            f"{count(later, 'change')} came after another one in the same run, which might have gone another way "
-            "from there: each is about what is on record."
+            f"{count(later, 'change')} came after another change in the same run. After the first change the run might "
+            "have continued in another way; each change is about the recorded call."
         )
     if report.unjudged:
         names = sorted({hook for each in report.unjudged for hook in each.hooks})
         yield (
-            f"{count(len(report.unjudged), 'time')} the journal does not keep what a hook was shown: "
+            f"{count(len(report.unjudged), 'time')} the journal does not have the input of a hook: "
             f"{', '.join(names)} answered from the record."
         )
     if report.not_asked:

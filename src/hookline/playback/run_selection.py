@@ -122,7 +122,7 @@ def _earliest_start(since: object) -> float:
     if since is None:
         return 0.0
     raise UsageError(
-        f"since={since!r} is no point in time.",
+        f"since={since!r} is not a point in time.",
         remedy="Pass a datetime, or a timedelta: since=timedelta(days=7).",
     )
 

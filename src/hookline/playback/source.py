@@ -86,8 +86,8 @@ from hookline.state import (
 )
 from hookline.tools import ToolContext
 
-_UNKNOWN = "it did not run when this was recorded, so what it would have given is not known"
-_LOST = "it is asked what came of a call, and that is missing from the record"
+_UNKNOWN = "it did not run when this was recorded, so its result is not known"
+_LOST = "it is asked about the result of a call, which is missing from the record"
 _NOT_THE_SAME = "it is no longer the same run"
 
 

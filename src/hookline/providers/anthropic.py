@@ -239,7 +239,7 @@ def _schema(schema: dict[str, Any]) -> dict[str, Any]:
         except (AssertionError, AttributeError, TypeError, ValueError):
             pass  # what the client says about it names none of its parts
     raise UnsupportedError(
-        "anthropic: this output schema has a part that answers cannot be held to.",
+        "anthropic: this output schema has a part that cannot be enforced.",
         remedy="Name the fields of every object, and give every part one type or a choice of schemas.",
     )
 
@@ -365,9 +365,7 @@ def _source(document: Attachment) -> Block:
             return {"type": "url", "url": document.url}
         return {"type": "base64", "media_type": kind, "data": document.data}
     if document.url:
-        raise _attachment_error(
-            document, "Only PDFs can be given by their address: attach its content."
-        )
+        raise _attachment_error(document, "Only PDFs can be given by URL: attach the content.")
     if document.is_text:
         return {"type": "text", "media_type": "text/plain", "data": document.text()}
     raise _attachment_error(document, "Convert it to PDF or to text.")
@@ -376,7 +374,7 @@ def _source(document: Attachment) -> Block:
 def _attachment_error(attachment: Attachment, remedy: str) -> UnsupportedError:
     what = f"'{attachment.name}' " if attachment.name else ""
     return UnsupportedError(
-        f"anthropic: an attachment {what}of type {attachment.media_type} is not taken.",
+        f"anthropic: an attachment {what}of type {attachment.media_type} is not accepted.",
         remedy=remedy,
     )
 
@@ -598,7 +596,7 @@ class AnthropicAnswer:
             )
         if self._stop.stop_reason == "model_context_window_exceeded":
             raise ContextOverflowError(
-                f"anthropic: the conversation and its answer are longer than {self.model} can hold.",
+                f"anthropic: the conversation and its answer are too long for {self.model}.",
                 remedy="Shorten the conversation, or have it summarised.",
             )
 

@@ -99,7 +99,7 @@ def transport_failure(
             remedy="Try again, or give the provider a longer timeout.",
         )
     return ConnectionLostError(
-        f"{provider}: {server} closed the connection before its answer was over.",
+        f"{provider}: {server} closed the connection before the end of its answer.",
         remedy="Try again.",
     )
 
@@ -120,7 +120,11 @@ _PROBLEMS: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
         "has no certificate that is trusted here",
         "Check it, or correct base_url.",
     ),
-    ((ssl.SSLError,), "does not speak TLS as we do", "Write http:// in base_url if it has none."),
+    (
+        (ssl.SSLError,),
+        "does not speak TLS, or a version that is not supported",
+        "Write http:// in base_url if it has none.",
+    ),
     (
         (httpx2.ConnectTimeout, httpx2.ConnectError),
         "cannot be reached",

@@ -298,7 +298,7 @@ def find_key(provider: str, given: str | None, *variables: str) -> str:
     key = found.strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise AuthenticationError(
-            f"the key for provider '{provider}' has characters in it that no key has.",
+            f"the key for provider '{provider}' contains characters that a key cannot have.",
             remedy=f"Copy it again, into {' or '.join((*variables[:1], 'api_key='))}.",
         )
     return key

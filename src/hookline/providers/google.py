@@ -284,9 +284,9 @@ def _details(body: Any) -> Iterator[Mapping[str, Any]]:
 def _unfinished_error(streamed: bool) -> ModelError:
     if streamed:
         return ConnectionLostError(
-            "google: the stream ended before the answer was over.", remedy="Try again."
+            "google: the stream ended before the end of the answer.", remedy="Try again."
         )
-    return MalformedResponseError("google: the answer holds no answer.", remedy="Try again.")
+    return MalformedResponseError("google: the response has no answer.", remedy="Try again.")
 
 
 # --- the request ---------------------------------------------------------------------------------
@@ -627,8 +627,7 @@ class GoogleAnswer:
             yield from self._text(part.text or "", signature)
         else:
             raise UnsupportedError(
-                f"google: the model answered with '{min(other)}', "
-                "which a message here cannot carry.",
+                f"google: the model answered with '{min(other)}', which is not supported here.",
                 remedy="Ask for text and tool calls only: leave out response_modalities and code execution.",
             )
 
@@ -735,7 +734,7 @@ def _check_finish(reason: str) -> None:
         raise _filter_error("answer", reason)
     if reason in _MALFORMED:
         raise MalformedResponseError(
-            f"google: the model wrote something that cannot be read ({reason}).",
+            f"google: the answer of the model cannot be read ({reason}).",
             remedy="Try again, or give the tools simpler parameters.",
         )
     if reason not in _FINE:

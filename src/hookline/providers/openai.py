@@ -211,7 +211,7 @@ def _attachment(attachment: Attachment) -> dict[str, Any]:
         return {"type": "image_url", "image_url": {"url": address}}
     if attachment.url:
         raise UnsupportedError(
-            f"openai: a document cannot be given by its address ({attachment.url}).",
+            f"openai: a document cannot be given by URL ({attachment.url}).",
             remedy="Read it first, and give it as Attachment.from_bytes(content, media_type).",
         )
     if attachment.is_text:
@@ -219,7 +219,7 @@ def _attachment(attachment: Attachment) -> dict[str, Any]:
         return {"type": "text", "text": f"{title}{attachment.text()}"}
     if attachment.media_type != _PDF:
         raise UnsupportedError(
-            f"openai: a document of type {attachment.media_type} is not taken.",
+            f"openai: a document of type {attachment.media_type} is not accepted.",
             remedy="Convert it to PDF or to text.",
         )
     name = attachment.name or "document.pdf"
@@ -394,7 +394,7 @@ class OpenAIAnswer:
         """The last piece; an error without an answer, or with half of one: a stream says when it is over."""
         if not self._finish and not is_whole:
             raise ConnectionLostError(
-                f"openai: the answer of model '{self._model}' broke off before it was over.",
+                f"openai: the answer of model '{self._model}' ended too early.",
                 remedy="Try again.",
             )
         if self._refusal:

@@ -103,7 +103,7 @@ def _has_failed_to_start(records: list[Record]) -> bool:
 def missing_run_error(story: SessionStory, run_id: str) -> SessionError:
     """For a session whose last run was deleted alone."""
     return SessionError(
-        f"run '{run_id}', in which session '{story.session_id}' stands, is not in the journal any more.",
+        f"run '{run_id}', the current run of session '{story.session_id}', is not in the journal any more.",
         remedy="It was deleted. session.rewind(to=STEP) goes back to a step before it; session.clear() starts again.",
     )
 

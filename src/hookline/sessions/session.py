@@ -208,7 +208,7 @@ class Session:
             unfinished = conversation.unfinished
             if not unfinished:
                 raise SessionError(
-                    f"session '{self.id}' has no run that waits or was left unfinished.",
+                    f"session '{self.id}' has no run that waits or is unfinished.",
                     remedy="Start a new one: session.run(agent, prompt).",
                 )
             inside = _enter(held, member=unfinished, resumed=True)
@@ -300,8 +300,8 @@ class Session:
             await self._journal.delete(stream_of(self.id))
         except RunInUseError as error:
             raise SessionConflictError(
-                f"session '{self.id}' is deleted, and its records could not be dropped: {error.message}",
-                remedy="Delete it again when that is over.",
+                f"session '{self.id}' is deleted, but its records could not be removed: {error.message}",
+                remedy="Delete it again later.",
             ) from None
 
     fork_sync = sync_form(fork)
@@ -642,7 +642,7 @@ async def _end_of(journal: JournalStore, session_id: str) -> EarlierRun:
 def _no_session(session_id: str) -> UnknownSessionError:
     return UnknownSessionError(
         f"there is no session '{session_id}' in the journal; it may have been deleted.",
-        remedy="sessions.list() shows those there are, sessions.create() makes a new one.",
+        remedy="sessions.list() shows all sessions, sessions.create() makes a new one.",
     )
 
 
@@ -676,9 +676,8 @@ async def _claim_session(journal: JournalStore, session_id: str) -> AsyncIterato
         claim = await journal.claim(stream_of(session_id))
     except RunInUseError as error:
         raise SessionConflictError(
-            f"session '{session_id}' is being run or changed by someone else now ({error.message}).",
-            remedy="Wait until they are done and look at it again with session.refresh(); "
-            "or fork it: session.fork().",
+            f"session '{session_id}' is in use by another process or task now ({error.message}).",
+            remedy="Wait, and read it again with session.refresh(); or fork it: session.fork().",
         ) from None
     try:
         yield claim
@@ -693,7 +692,7 @@ def _conflict_error(known: SessionStory, records: list[Record]) -> SessionConfli
     return SessionConflictError(
         f"session '{known.session_id}' has changed since it was read here: version {known.version} "
         f"was read, and it is at version {len(records)} ({since or 'it is another one'}). Nothing was done.",
-        remedy="Look at it again with session.refresh(), and repeat what should still be done.",
+        remedy="Read it again with session.refresh(), and repeat what is still needed.",
     )
 
 

@@ -55,7 +55,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         set_field(self, "rule", checked_text(self.rule, "the rule of a decision"))
         if type(self.remember) is not bool:
             raise UsageError(
-                f"remember={self.remember!r} of a decision says neither yes nor no.",
+                f"remember={self.remember!r} of a decision is neither True nor False.",
                 remedy="Pass True or False.",
             )
         if type(self.args) is not FrozenDict:

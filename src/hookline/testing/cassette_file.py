@@ -106,7 +106,7 @@ def write(path: Path, exchanges: Sequence[Exchange]) -> None:
     except OSError as error:
         raise CassetteError(
             f"the cassette '{path}' cannot be written: {error.strerror}.",
-            remedy="Name another file, or make room for this one.",
+            remedy="Name another file, or free some space.",
         ) from None
     finally:
         draft.unlink(missing_ok=True)
@@ -205,7 +205,7 @@ def parse_json(content: bytes) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a name stands in an object twice")
+        raise ValueError("a name occurs twice in an object")
     return made
 
 

@@ -147,6 +147,6 @@ async def _silence(request: httpx2.Request) -> NoReturn:
     """Say nothing more until the client hangs up, as it did when this was recorded."""
     await asyncio.sleep(_PATIENCE)
     raise httpx2.ReadError("nothing more was recorded", request=request) from CassetteError(
-        "the cassette has only the beginning of this answer: the recording hung up there, and this run did not.",
+        "the cassette has only the beginning of this answer: the recording stopped there, and this run did not.",
         remedy="Delete the file to record it again.",
     )

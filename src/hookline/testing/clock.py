@@ -23,7 +23,9 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         if not seconds >= 0:
-            raise ValueError(f"time only goes forward, so it cannot advance by {seconds!r} seconds")
+            raise ValueError(
+                f"time only moves forward, so it cannot advance by {seconds!r} seconds"
+            )
         self.time += seconds
 
     async def sleep(self, seconds: float) -> None:

@@ -349,7 +349,7 @@ def _calls_of(turn: object) -> tuple[ScriptedCall, ...]:
 
 _KEEPS = (
     "The hook keeps something between runs. Keep it in ctx.with_metadata(...), "
-    "or pass factory= if each run is to have a hook of its own."
+    "or pass factory= if each run needs its own hook."
 )
 _SEQUENCES = {
     "verdicts": "verdict",

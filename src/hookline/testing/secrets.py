@@ -47,7 +47,7 @@ class Scrubber:
                 self._functions.append(rule)
             else:
                 raise UsageError(
-                    f"scrub={rule!r} does not say how to find a secret.",
+                    f"scrub={rule!r} is not a regular expression or a function.",
                     remedy="Give a regular expression, or a function from text to text.",
                 )
         self._known: set[str] = set()

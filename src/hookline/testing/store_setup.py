@@ -128,19 +128,19 @@ class StoreSetup:
     async def damage(self, run_id: str) -> None:
         """Change something in a stored record."""
         if self._subject.damage is None:
-            raise Inapplicable("the suite was not told how to damage it")
+            raise Inapplicable("the suite has no function to damage it")
         await self._subject.damage(self.store, self.place, run_id)
 
     async def lose_claim(self, run_id: str) -> None:
         """Free a run, without a word to whoever has claimed it."""
         if self._subject.lose_claim is None:
-            raise Inapplicable("the suite was not told how a claim is lost")
+            raise Inapplicable("the suite has no function to lose a claim")
         await self._subject.lose_claim(self.store, self.place, run_id)
 
     async def lose_run(self, run_id: str) -> None:
         """Remove a run, behind the store's back."""
         if self._subject.lose_run is None:
-            raise Inapplicable("the suite was not told how a run is lost")
+            raise Inapplicable("the suite has no function to lose a run")
         await self._subject.lose_run(self.store, self.place, run_id)
 
     # --- writing --------------------------------------------------------------------------------

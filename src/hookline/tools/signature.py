@@ -48,7 +48,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError):
         raise ToolDefinitionError(
-            f"{origin} does not say what it takes, as functions written in C often do not.",
+            f"{origin} has no signature, like many functions written in C.",
             remedy="Wrap it in a function with annotated parameters.",
         ) from None
     annotated = [
@@ -104,8 +104,8 @@ def _refuse_what_is_no_function(thing: object) -> None:
     call = _find_called(thing)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         raise ToolDefinitionError(
-            f"{origin_of(thing)} is a generator: it would yield many values, and a call has one result.",
-            remedy="Return a list, and report what happens meanwhile with ToolContext.progress().",
+            f"{origin_of(thing)} is a generator: it yields many values, but a call has one result.",
+            remedy="Return a list, and report progress with ToolContext.progress().",
         )
 
 
@@ -117,7 +117,7 @@ def _refuse_kind(parameter: inspect.Parameter, origin: str) -> None:
         )
     if parameter.kind is parameter.POSITIONAL_ONLY:
         raise ToolDefinitionError(
-            f"{origin}: parameter '{parameter.name}' is positional-only, and models pass arguments by name.",
+            f"{origin}: parameter '{parameter.name}' is positional-only, but models pass arguments by name.",
             remedy="Remove the `/` from the signature.",
         )
 

@@ -298,7 +298,7 @@ class Toolbox:
         remedy = (
             f"Your tools are: {', '.join(self._by_name)}."
             if len(self) <= _FEW
-            else "Use one you were given."
+            else "Use one of your tools."
         )
         return UnknownToolError(f"there is no tool '{name}'.{hint}", remedy=remedy)
 

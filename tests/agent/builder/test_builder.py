@@ -207,7 +207,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("unknown fail mode", lambda b: b.on_stop(nothing, on_failure="maybe"), "closed, open"),
     ("priority", lambda b: b.on_stop(nothing, priority="high"), "whole number"),
     ("timeout", lambda b: b.on_stop(nothing, timeout=0), "above zero"),
-    ("open policy", lambda b: b.on_stop(nothing, tier="policy", on_failure="open"), "no policy"),
+    (
+        "open policy",
+        lambda b: b.on_stop(nothing, tier="policy", on_failure="open"),
+        "cannot fail open",
+    ),
     ("shadow observer", lambda b: b.on_stop(nothing, tier="observer", shadow=True), "shadow"),
     ("policy around", lambda b: b.around_tool_use(around, tier="policy"), "only tier 'hook'"),
     ("around without next", lambda b: b.around_tool_use(nothing), "call_next"),

@@ -315,7 +315,7 @@ async def test_a_paused_call_does_not_run_after_a_restart(tmp_path: Path, restar
     assert shell.ran == ["./other"]
     first, second = result.steps[0].results
     assert (first.status, second.status) == (ResultStatus.BLOCKED, ResultStatus.OK)
-    assert "only a process that has ended had it" in result.state.messages[2].text
+    assert "the process that knew it has ended" in result.state.messages[2].text
     assert result.text == "done"
 
 
@@ -406,7 +406,7 @@ def test_a_call_of_a_killed_process_is_not_run(tmp_path: Path, effect: str) -> N
     assert in_folder(tmp_path) == []
     after = in_a_process(tmp_path, effect, "no")
     assert after.stdout.startswith("blocked\n"), after.stderr
-    assert "To run it, make the call again" in after.stdout
+    assert "Make the call again" in after.stdout
     assert not (tmp_path / "ran").exists()
     assert in_folder(tmp_path) == []
 

@@ -155,7 +155,7 @@ def test_an_unknown_id_is_named(tmp_path: Path) -> None:
     assert "there is no background command 'bg-9'" in first
     assert "There are none now." in first
     assert "bg-1" in second
-    assert "Those there are: bg-1." in third
+    assert "Existing ones: bg-1." in third
 
 
 def test_there_may_not_be_too_many(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_child_may_use_the_tools_of_its_parent(tmp_path: Path) -> None:
 def test_the_journal_says_where_commands_ran(tmp_path: Path) -> None:
     """The records of a run have it, in the state that the start left."""
     result = agent(Bash(tmp_path, sandbox="host")).run_sync("Go.")
-    assert any("the host was asked for" in repr(record) for record in result.records)
+    assert any("the place is host" in repr(record) for record in result.records)
 
 
 @pytest.mark.parametrize("mode", MODES)

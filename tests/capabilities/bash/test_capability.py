@@ -258,7 +258,7 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
         "sandbox": "auto",
         "driver": "host",
         "contained": False,
-        "reason": "the host was asked for",
+        "reason": "the place is host",
     }
 
 
@@ -283,11 +283,11 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
         (lambda path: Bash(path, place="workspace", sandbox="host"), "Leave out sandbox='host'"),
         (
             lambda path: Bash(sandbox=Sandbox(path, "host"), pass_env=("X",)),
-            "a Sandbox has a root, a place, limits",
+            "a Sandbox has its own root, place, limits",
         ),
         (
             lambda path: Bash(sandbox=Sandbox(path, "host"), place="workspace"),
-            "a Sandbox has a root, a place, limits",
+            "a Sandbox has its own root, place, limits",
         ),
     ],
 )

@@ -68,8 +68,8 @@ def test_a_looser_place_asks_and_a_yes_gives_it(tmp_path: Path) -> None:
     first, second = made(run(Bash(tmp_path, place="read-only"), *turns, approver=agree))
     assert (first.metadata["place"], second.metadata["place"]) == ("workspace", "host")
     assert (tmp_path / "made").exists()
-    assert asked[0].startswith(f"it is to write in {tmp_path}")
-    assert asked[1].startswith("it is to run on the host, outside the sandbox")
+    assert asked[0].startswith(f"it would write in {tmp_path}")
+    assert asked[1].startswith("it would run on the host, outside the sandbox")
 
 
 def test_the_network_is_never_in_the_read_only_place(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_an_environment_file_asks_and_is_shown_to_that_call(
     first, second, third = made(run(bash, *turns, approver=agree))
     assert [each.status.value for each in (first, second, third)] == ["ok", "ok", "denied"]
     assert shown == [(f"{tmp_path}/.env",), ()]
-    assert asked[0] == f"it is to see {tmp_path}/.env, which may hold secrets; it may do harm"
+    assert asked[0] == f"it would see {tmp_path}/.env, which may hold secrets; it may do harm"
 
 
 @pytest.mark.parametrize("show", [".env", "sub/.env", "{root}/sub/.env"])
@@ -294,7 +294,7 @@ def test_the_tools_description_says_where_commands_run(tmp_path: Path) -> None:
     )
     assert "It can write nothing that lasts" in strict.description
     assert f"It can write in {tmp_path} and /tmp only" in usual.description
-    assert "Nothing contains it" in host.description
+    assert "It runs without a sandbox" in host.description
     said = usual.spec.parameters["properties"]["place"]
     assert said["anyOf"][0]["enum"] == ["read-only", "workspace", "host"]
     assert all(
@@ -308,5 +308,5 @@ def test_a_command_on_the_host_and_a_contained_one_do_not_run_at_once(tmp_path: 
         call("bash", command="sleep 1"), call("bash", command="sleep 1", place="workspace")
     )
     agent = run(Bash(tmp_path, place="host"), turn, approver=lambda _: True)
-    refused = [each.text for each in made(agent) if "runs in a directory alone" in each.text]
+    refused = [each.text for each in made(agent) if "must be the only one" in each.text]
     assert len(refused) == 1

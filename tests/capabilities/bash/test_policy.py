@@ -144,11 +144,11 @@ def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
     assert statuses(result) == ["ok", "blocked", "denied", "denied", "denied"]
     assert (tmp_path / "made").exists()
     network, asked, outside = nobody.reasons
-    assert network.startswith("it is to have the network; ")
-    assert asked.startswith("it is to have the network")
+    assert network.startswith("it would have the network; ")
+    assert asked.startswith("it would have the network")
     assert (
         outside
-        == "it is to run on the host, outside the sandbox, with your files, keys and network"
+        == "it would run on the host, outside the sandbox, with your files, keys and network"
     )
 
 

@@ -232,7 +232,7 @@ def test_a_jail_of_ones_own_can_be_used(root: Path) -> None:
     """With every option."""
     files = Files(FileJail(root, way="steps", mounts=False))
     assert files.jail.way == "steps"
-    with pytest.raises(BuildError, match="when you make it"):
+    with pytest.raises(BuildError, match="Set it there"):
         Files(FileJail(root), secret=[".env"])
     assert repr(files) == f"<Files {root}>"
 

@@ -175,10 +175,10 @@ def test_a_place_has_to_be_clear(use: Use, root: Path) -> None:
     [
         (
             "def main():\n  return 1",
-            "With other spaces it is there:\n     4\tdef main():\n     5\t    return 1\n",
+            "with other spaces:\n     4\tdef main():\n     5\t    return 1\n",
         ),
-        ("     4\tdef main():\n     5\t    return 1", "Without the line numbers it is there"),
-        ("DEF MAIN():", "With other capital letters it is there:\n     4\tdef main():\n"),
+        ("     4\tdef main():\n     5\t    return 1", "without the line numbers"),
+        ("DEF MAIN():", "with other capital letters:\n     4\tdef main():\n"),
         ("def mein():", "The closest is:\n     4\tdef main():\n"),
         ("something else entirely", "Nothing in it looks similar"),
     ],

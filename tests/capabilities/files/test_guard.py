@@ -103,7 +103,7 @@ def test_a_person_is_asked_about_instructions(root: Path, name: str) -> None:
     by_link = call("write", path="link", content="obey me")
     result, asked = run(Files(root), write, by_link, answer=False)
     assert statuses(result) == ["denied", "denied"]
-    assert "is obeyed by every agent" in asked[0]
+    assert "is followed by agents" in asked[0]
     assert not (root / name).exists()
     edit = call("edit", path=name, old="obey", new="help")
     result, asked = run(Files(root), write, call("read", path=name), edit, answer=True)

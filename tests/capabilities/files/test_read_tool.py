@@ -159,7 +159,7 @@ def test_what_is_not_there_gets_a_suggestion(use: Use) -> None:
         text_of(use, "src/mian.py")
         == "Error: there is no 'src/mian.py'. Did you mean 'src/main.py'?"
     )
-    assert "nor the directory" in text_of(use, "nowhere/x.py")
+    assert "its directory does not exist" in text_of(use, "nowhere/x.py")
     assert text_of(use, "zzz") == "Error: there is no 'zzz'. Look for it with `glob` or `list`."
     assert (
         text_of(use, "src")

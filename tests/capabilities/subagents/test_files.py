@@ -104,8 +104,8 @@ def test_directories_files_and_code_together(tmp_path: Path) -> None:
     assert list(agents.agents) == ["b", "a", "single"]
     assert agents.agents["a"].prompt == "mine"
     lint = [str(each) for each in builder(subagents=agents).build().lint()]
-    assert any("theirs/a.md: it is left out" in each for each in lint)
-    assert any("theirs/sub/b.md: it is left out, because 'b' (in code)" in each for each in lint)
+    assert any("theirs/a.md: it is ignored" in each for each in lint)
+    assert any("theirs/sub/b.md: it is ignored, because 'b' (in code)" in each for each in lint)
 
 
 def test_a_name_that_is_missing_is_that_of_the_file(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_name_that_is_missing_is_that_of_the_file(tmp_path: Path) -> None:
         ("limits: {steps: few}", r"a\.md:4: limit steps='few' is not a number"),
         ("limits: {stps: 1}", r"a\.md: subagent 'a': there is no limit 'stps'"),
         ("permissionMode: wild", r"a\.md:4: there is no mode 'wild'"),
-        ("hooks: {PreToolUse: [x]}", r"a\.md:4: nobody runs its hooks that are commands"),
+        ("hooks: {PreToolUse: [x]}", r"a\.md:4: it has hooks that are commands"),
         ("hooks: [guard]", r"a\.md:4: there is no hook 'guard'\. Hooks: none"),
-        ("skills: pdf", r"a\.md: subagent 'a': it has skills \(pdf\), and nobody said where"),
+        ("skills: pdf", r"a\.md: subagent 'a': it has skills \(pdf\), but their directory"),
         ("model: nonsense", r"a\.md: subagent 'a': .*nonsense"),
         ("tools: 'Bash('", r"a\.md: subagent 'a': .*never closed"),
         ("tools: [", r"a\.md:4: the front matter is not YAML"),
@@ -167,8 +167,8 @@ def test_tools_that_only_others_have_are_done_without(tmp_path: Path) -> None:
     assert "some: About some." in spawner.description
     assert "none: About none." not in spawner.description
     explanation = agent.explain().replace("\n" + " " * 16, " ")
-    assert "it goes without WebSearch, mcp__linear__create" in explanation
-    assert any("it is left out: the agent has none of WebSearch" in str(e) for e in agent.lint())
+    assert "it does not get WebSearch, mcp__linear__create" in explanation
+    assert any("it is ignored: the agent has none of WebSearch" in str(e) for e in agent.lint())
 
 
 @pytest.mark.parametrize("tools", ["Read, json-db, redis, docker", "[Read, eslint, kubectl]"])
@@ -180,7 +180,7 @@ def test_names_that_are_no_tools_anywhere_are_done_without(tmp_path: Path, tools
     assert "subagents: a: read " in explanation.replace("\n" + " " * 16, " ")
     names = ", ".join(tools.strip("[]").split(", ")[1:])
     # Where the lines are parted depends on how long the path is, and a hyphen is a place to part them.
-    assert "".join(f"a.md: it goes without {names}".split()) in "".join(explanation.split())
+    assert "".join(f"a.md: it does not get {names}".split()) in "".join(explanation.split())
     assert any(f"has a tool {names}." in str(finding) for finding in agent.lint())
 
 
@@ -200,7 +200,7 @@ def test_other_pages_of_a_directory_are_passed_over(tmp_path: Path) -> None:
     agent_file(tmp_path, "a", "")
     (tmp_path / "GUIDE.md").write_text("# How to use these agents")
     agent = builder(subagents=Subagents(tmp_path)).build()
-    words = "GUIDE.md: it has no front matter, so it describes no subagent, and is left out."
+    words = "GUIDE.md: it has no front matter, so it describes no subagent and is ignored."
     assert any(words in str(finding) for finding in agent.lint())
     with pytest.raises(BuildError, match="it has no front matter"):
         Subagents(tmp_path / "GUIDE.md")
@@ -220,7 +220,7 @@ def test_a_model_without_a_key_is_an_error_with_the_file(
     """It says what else can be done, and that works."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     agent_file(tmp_path, "a", "model: anthropic:some-model")
-    words = r"a\.md: subagent 'a': .*anthropic.*Or say what the name means: Subagents\(models="
+    words = r"a\.md: subagent 'a': .*anthropic.*Or map the name to a model: Subagents\(models="
     with pytest.raises(BuildError, match=words):
         builder(subagents=Subagents(tmp_path)).build()
     model = ScriptedDriver([say("x")])
@@ -234,9 +234,7 @@ def test_a_model_as_other_agents_name_it_is_the_starters_without_a_key(
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     agent_file(tmp_path, "a", "model: claude-sonnet-4-6")
     agent = builder(spawn("a"), say("It reports."), subagents=Subagents(tmp_path)).build()
-    assert "'claude-sonnet-4-6' is no model that can be used here" in " ".join(
-        agent.explain().split()
-    )
+    assert "'claude-sonnet-4-6' cannot be used as a model here" in " ".join(agent.explain().split())
     assert agent.run_sync("Go.").steps[0].results[0].text == "It reports."
     model = ScriptedDriver([say("Mine.")])
     mapped = Subagents(tmp_path, models={"claude-sonnet-4-6": model})
@@ -276,7 +274,7 @@ async def test_modes_only_ever_tighten(tmp_path: Path) -> None:
     assert explanation[1].startswith("Denied")
     assert explanation[3] == "wrote b"
     assert asked == ["b"]
-    assert "'bypassPermissions' gives it nothing" in agent.explain().replace("\n" + " " * 16, " ")
+    assert "'bypassPermissions' has no effect" in agent.explain().replace("\n" + " " * 16, " ")
 
 
 async def test_hooks_by_name(tmp_path: Path) -> None:

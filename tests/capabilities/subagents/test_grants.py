@@ -84,7 +84,7 @@ async def test_tools_of_its_own() -> None:
 @pytest.mark.parametrize("field", ["tools", "disallowed_tools"])
 def test_a_tool_that_nobody_has_is_an_error_when_the_agent_is_built(field: str) -> None:
     """With the closest; a slip in what is forbidden would forbid nothing."""
-    words = r"subagent 'm': there is no tool 'raed' that it could have\. Did you mean 'read'\? The agent has: read, wr"
+    words = r"subagent 'm': there is no tool 'raed' for it\. Did you mean 'read'\? The agent has: read, wr"
     with pytest.raises(BuildError, match=words):
         builder(subagents=Subagents(member(**{field: ["raed"]}))).build()
 
@@ -92,7 +92,7 @@ def test_a_tool_that_nobody_has_is_an_error_when_the_agent_is_built(field: str) 
 def test_a_subagent_that_nobody_knows_is_an_error_too() -> None:
     """Wherever it is named."""
     for options in ({"agents": ["n"]}, {"tools": ["Agent(n)"]}, {"disallowed_tools": ["Task(n)"]}):
-        with pytest.raises(BuildError, match="there is no subagent 'n' that it could have"):
+        with pytest.raises(BuildError, match="there is no subagent 'n' for it"):
             builder(subagents=Subagents(member(**options))).build()
 
 
@@ -266,9 +266,7 @@ async def test_models_by_name() -> None:
         "mine",
         "mine",
     ]
-    assert "'opus' is no model that can be used here" in agent.explain().replace(
-        "\n" + " " * 16, " "
-    )
+    assert "'opus' cannot be used as a model here" in agent.explain().replace("\n" + " " * 16, " ")
 
 
 def test_a_model_that_cannot_be_is_an_error_with_its_subagent() -> None:
@@ -300,11 +298,11 @@ async def test_an_agent_that_is_built_already() -> None:
         (lambda: Subagent("m", "x", tools=["bash("]), "subagent 'm': .*never closed"),
         (lambda: Subagent("m", "x", limits={"stps": 1}), "there is no limit 'stps'"),
         (lambda: Subagent("m", "x", limits={"steps": -1}), "limit steps=-1"),
-        (lambda: Subagent("m", "x", limits=7), "limits=7 are no limits"),  # type: ignore[arg-type]
+        (lambda: Subagent("m", "x", limits=7), "limits=7 are not limits"),  # type: ignore[arg-type]
         (lambda: Subagent("m", "x", agent="a"), "agent= takes an Agent"),  # type: ignore[arg-type]
         (
             lambda: Subagent("m", "x", tools="read", agent=AgentBuilder().build(model=None)),
-            "it is an agent that is built already, so tools would not count",
+            "it is a built agent, so tools would have no effect",
         ),
         (lambda: Subagents(), "there are no subagents to start"),
         (lambda: Subagents(member(), member()), "two subagents are called 'm'"),

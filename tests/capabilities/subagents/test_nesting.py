@@ -65,8 +65,8 @@ async def test_no_subagent_is_deeper_than_the_limit(depth: int) -> None:
     result = await made.build().run("go")
     assert result.status is RunStatus.COMPLETED
     assert result_texts(heard)[0] == (
-        f"Error: subagent 'again' was not started: {depth} runs are above it already, "
-        f"and {depth} is the most there may be. Do the task yourself."
+        f"Error: subagent 'again' was not started: it would have depth {depth + 1}, "
+        f"and {depth} is the maximum. Do the task yourself."
     )
     assert len([each for each in heard if each.type == "child_started"]) == depth
 
@@ -77,7 +77,7 @@ async def test_an_agent_that_is_a_subagent_itself_counts_from_the_top() -> None:
     heard: list[Any] = []
     made = parent(spawn("inner"), members=[Subagent("inner", "I.", agent=inner)])
     await made.on_event(heard.append).build().run("go")
-    assert "was not started: 1 runs are above it already" in result_texts(heard)[0]
+    assert "was not started: it would have depth 2" in result_texts(heard)[0]
 
 
 # --- hooks around -----------------------------------------------------------------------------------

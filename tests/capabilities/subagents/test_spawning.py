@@ -153,7 +153,7 @@ async def test_text_of_a_stopped_subagent_is_marked_as_no_answer() -> None:
     turn = calls(call("look"))
     talking = msgspec.structs.replace(turn, text="Half way through.")
     result = await parent(spawn(), helper=[talking, turn], limits={"steps": 1}).build().run("go")
-    assert 'The last it said, which is no final answer: "Half way through."' in first(result).text
+    assert 'Its last text, which is not a final answer: "Half way through."' in first(result).text
 
 
 async def test_a_hook_that_stops_a_subagent_stops_only_that() -> None:
@@ -174,7 +174,7 @@ async def test_an_answer_that_hooks_never_take_is_no_answer() -> None:
     result = first(await builder.build().run("go"))
     assert result.status is ResultStatus.ERROR
     assert "objected 2 times, which is the limit; the last: the tests fail" in result.text
-    assert 'The last it said, which is no final answer: "third"' in result.text
+    assert 'Its last text, which is not a final answer: "third"' in result.text
 
 
 async def test_a_tool_that_fails_in_a_subagent_is_its_own_affair() -> None:
@@ -186,7 +186,7 @@ async def test_a_tool_that_fails_in_a_subagent_is_its_own_affair() -> None:
 async def test_a_subagent_without_a_word_is_said_to_be_one() -> None:
     """An empty answer would look like a mistake."""
     result = await parent(spawn(), helper=[say("")]).build().run("go")
-    assert first(result).result == "(subagent 'helper' finished without a word)"
+    assert first(result).result == "(subagent 'helper' finished without an answer)"
 
 
 async def test_a_typed_answer_stays_typed() -> None:

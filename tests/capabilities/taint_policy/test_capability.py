@@ -266,7 +266,7 @@ def test_notes_and_answers_are_no_acts() -> None:
     assert result[1:] == [
         "noted",
         "noted",
-        "Blocked: the notes of Hookline are not for a model to write",
+        "Blocked: a model cannot write Hookline's own metadata",
     ]
 
 

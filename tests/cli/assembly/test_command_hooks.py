@@ -79,7 +79,7 @@ def test_an_answer_that_cannot_be_read_blocks_unless_its_file_is_opened(place: A
     place.run("trust")
     done = read(place)
     assert done.returncode == Exit.CONFIG
-    assert "hookline.toml:2: a project cannot open the hooks of '~/.claude" in done.stderr
+    assert "hookline.toml:2: a project cannot let the hooks fail open for '~/.claude" in done.stderr
 
 
 def test_words_to_the_user_stand_beside_a_decision(place: Any) -> None:
@@ -249,7 +249,7 @@ def test_a_hook_that_fails_is_seen_in_a_test_though_it_stops_nothing(place: Any)
     hook_of_the_user(place, "PreToolUse", "./no-such-guard.sh")
     tested = place.run("hooks", "test", "read", '{"path": "a"}', *_BARE)
     assert tested.returncode == Exit.DONE
-    assert "the run continues all the same" in tested.stdout
+    assert "(the run continues)" in tested.stdout
     assert "exit code 127" in tested.stdout
 
 

@@ -127,5 +127,5 @@ def test_a_rule_does_what_its_tier_can(do: str, tier: str, tmp_path: Path) -> No
     settings = load(
         tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": given}))
     )
-    with pytest.raises(ConfigError, match=r"an observer only watches|a policy only judges"):
+    with pytest.raises(ConfigError, match=r"an observer cannot|a policy cannot redact"):
         list(ConfiguredHooks(settings, tmp_path).hooks())

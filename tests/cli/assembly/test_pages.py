@@ -96,7 +96,7 @@ def test_a_plugin_that_is_named_on_the_command_line_is_wanted(place: Any) -> Non
     assert "--plugin-dir: there is no plugin directory" in missing.stderr
     place.write("empty/readme.md", "")
     empty = place.run("hooks", "list", "--plugin-dir", "empty")
-    assert "is no plugin with hooks. It has none of hooks/hooks.json" in empty.stderr
+    assert "is not a plugin with hooks. It has none of hooks/hooks.json" in empty.stderr
     place.write("broken/hooks/hooks.json", "{")
     broken = place.run("hooks", "list", "--plugin-dir", "broken")
     assert broken.returncode == Exit.USAGE

@@ -295,7 +295,7 @@ def test_other_terminal_sequences_are_left_out_and_reported(stage: Any) -> None:
     hooks.runner.terminal = shown.append
     result = stage.run(hooks)
     said = [each.reason for each in result.records if isinstance(each, HookRan)]
-    assert "what it sends to the terminal is no title, notification or bell" in said
+    assert "its terminal sequence is not a title, a notification or a bell" in said
     assert (shown, result.text) == ([], "done")
 
 

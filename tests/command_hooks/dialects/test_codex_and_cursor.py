@@ -77,7 +77,7 @@ def test_a_patch_that_comes_back_unchanged_is_no_change(stage: Any) -> None:
     assert tool_texts(result) == ["wrote a"]
     stage.file(".codex/hooks.json", codex_file("PreToolUse", f"jq -c '{made % '{command: 1}'}'"))
     result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
-    assert "cannot be taken back" in tool_texts(result)[0]
+    assert "cannot be applied to the call" in tool_texts(result)[0]
     shown = '{file_path: "/tmp/b", command: .tool_input.command}'
     stage.file(".codex/hooks.json", codex_file("PreToolUse", f"jq -c '{made % shown}'"))
     result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
@@ -99,7 +99,7 @@ def test_codexs_hooks_in_one_list(stage: Any) -> None:
     stage.file(".codex/config.toml", table + '[[hooks]]\ncommand = "true"\n')
     found = stage.discover()
     assert tool_texts(stage.run(found)) == ["Blocked: no"]
-    assert ["'' is no event" in warning for warning in found.warnings] == [True]
+    assert ["'' is not an event" in warning for warning in found.warnings] == [True]
 
 
 def test_words_to_a_child_need_no_json_in_codex() -> None:

@@ -113,7 +113,10 @@ def test_a_program_with_arguments_needs_no_shell(stage: Any) -> None:
     ("content", "words"),
     [
         ({"version": 2, "hooks": {"preToolUse": [{"bash": "true"}]}}, "version 2 is not known"),
-        (hook_file(sessionStart=[{"type": "prompt", "prompt": "hi"}]), "a prompt is for sessions"),
+        (
+            hook_file(sessionStart=[{"type": "prompt", "prompt": "hi"}]),
+            "a prompt is for interactive sessions",
+        ),
         (hook_file(preToolUse=[{"powershell": "x"}]), "no command for this machine"),
     ],
 )

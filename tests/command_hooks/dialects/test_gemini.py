@@ -377,7 +377,7 @@ def test_hooks_that_the_user_has_switched_off_stay_off(stage: Any) -> None:
 @pytest.mark.parametrize(
     ("wanted", "more", "shown"),
     [
-        ({"name": "read_file", "args": {}}, {}, "A hook keeps this result back, and asks for"),
+        ({"name": "read_file", "args": {}}, {}, "A hook withheld this result and asks for"),
         ({"name": "read_file"}, {"decision": "deny", "reason": "no"}, "Result withheld: no"),
         (7, {}, "ran ls"),
         ({}, {}, "ran ls"),

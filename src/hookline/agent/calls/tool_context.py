@@ -166,7 +166,7 @@ class CallContext(ToolContext):
             )
         if self._is_elsewhere:
             raise UsageError(
-                f"tool '{call.name}' called spawn in a thread of its own, where the run cannot be driven.",
+                f"tool '{call.name}' called spawn in a thread, but spawn works only in the run's event loop.",
                 remedy="Make the tool async: `async def`, and `await context.spawn(...)`.",
             )
         self._spawned += 1
@@ -195,7 +195,7 @@ class CallContext(ToolContext):
         call = self.call
         if self._is_elsewhere:
             raise UsageError(
-                f"tool '{call.name}' asked in a thread of its own, where the run's hooks cannot be.",
+                f"tool '{call.name}' called ask in a thread, but ask works only in the run's event loop.",
                 remedy="Make the tool async: `async def`, and `await context.ask(...)`.",
             )
         self._asked += 1

@@ -21,8 +21,8 @@ from hookline.state import AgentState, ContinuationOutcome, Ending, RunStatus, S
 
 MakeStep = Callable[[Run, AgentState | None], Awaitable[Ending | None]]
 """Makes a step. The state is the one before the hooks around it, if there are any."""
-NOT_MADE = "the hook around the step did not make it"
-MADE_AGAIN = "a hook around the step makes another"
+NOT_MADE = "the hook around the step did not run the step"
+MADE_AGAIN = "a hook around the step runs another step"
 
 
 class _Paused(BaseException):
@@ -91,7 +91,7 @@ class _WrappedStep:
         """Refuse a second step where the first one had effects, was refused, or ended the run for good."""
         run = self.run
         if run.step.unrecorded is None:
-            raise RepeatError("it called next a second time, and the step was not made.")
+            raise RepeatError("it called next a second time, and the first step was not run.")
         if any(current.started for current in run.step.calls):
             raise RepeatError(
                 "it called next a second time, and a call of the step has started.",

@@ -84,7 +84,7 @@ class Bash:
         if timeout > max_timeout and timeout != _TIMEOUT:
             raise BuildError(
                 f"Bash: timeout={timeout:g} is more than max_timeout={max_timeout:g}.",
-                remedy=f"Say max_timeout={timeout:g} too, or give less time.",
+                remedy=f"Set max_timeout={timeout:g} too, or a lower timeout.",
             )
         _check_reader()
         self.name = name
@@ -170,8 +170,8 @@ class Bash:
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(
-                f"Python looks for modules in '{place}', where commands can write: what one puts there may be run "
-                "outside the sandbox, when it is imported.",
+                f"Python imports modules from '{place}', where commands can write: a module that a command puts "
+                "there may run outside the sandbox.",
                 is_problem=True,
                 remedy="Keep your program in another directory, or run it with `python -P`.",
             )
@@ -424,8 +424,8 @@ def _check_left_to_sandbox(
     elsewhere = Path(root).expanduser().resolve() not in (Path.cwd(), sandbox.root)
     if limits is not None or pass_env or elsewhere or place not in (None, sandbox.place):
         raise BuildError(
-            "Bash: a Sandbox has a root, a place, limits and variables of its own.",
-            remedy="Give them to the Sandbox, and Bash only that.",
+            "Bash: a Sandbox has its own root, place, limits and variables.",
+            remedy="Set them in the Sandbox, and pass only the Sandbox to Bash.",
         )
 
 
@@ -491,8 +491,8 @@ class ShellGuard:
             news = f"it would run in {found.where}"
         if news:
             raise ToolError(
-                f"commands that ran since it was judged have changed what this one does: {news}",
-                remedy="Call it again, after them: then it is judged as things are now.",
+                f"commands that ran after it was judged have changed what it does: {news}",
+                remedy="Call it again: then it is judged again.",
             )
         return found
 
@@ -535,17 +535,17 @@ class ShellGuard:
         reasons = []
         if place == "host":
             reasons.append(
-                "it is to run on the host, outside the sandbox, with your files, keys and network"
+                "it would run on the host, outside the sandbox, with your files, keys and network"
             )
         elif is_looser(place, bash.sandbox.place):
-            reasons.append(f"it is to write in {bash.sandbox.root}")
+            reasons.append(f"it would write in {bash.sandbox.root}")
         if place == "workspace" and bash.reaches_journal:
             reasons.append("it could change the journal, which is in the work directory")
         if place == "workspace" and self._is_network_asked(bash, call, state, verdict):
-            reasons.append("it is to have the network")
+            reasons.append("it would have the network")
         hidden = [path for path in verdict.env_files if not bash.is_shown(path)]
         if hidden and place != "host":
-            reasons.append(f"it is to see {', '.join(hidden)}, which may hold secrets")
+            reasons.append(f"it would see {', '.join(hidden)}, which may hold secrets")
         removes = verdict.asks_in_sandbox and place != "read-only"
         if verdict.decision != "allow" and (reasons or removes or self._bash.ask == "always"):
             reasons.append(verdict.reason)
@@ -645,8 +645,8 @@ _RULES: dict[Place, str] = {
     "read-only": "It can write nothing that lasts (/tmp and the home directory are gone with it), has no network and "
     'sees no credentials; place="workspace" lets it write in {root}, if a person agrees.',
     "workspace": "It can write in {root} and /tmp only, has no network and sees no credentials; files that configure "
-    "other programs (.git/config, .git/hooks, .vscode and their like) are read-only.",
-    "host": "Nothing contains it: a person is asked about what is not plainly harmless.",
+    "other programs (.git/config, .git/hooks, .vscode and others) are read-only.",
+    "host": "It runs without a sandbox: a person is asked about what is not plainly harmless.",
 }
 _KEPT = "The working directory and exported variables last from one command to the next."
 _NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."

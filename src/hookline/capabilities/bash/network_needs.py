@@ -381,7 +381,7 @@ def _hook_in_the_way(
     if not os.access(hook, os.X_OK):
         return None
     return (
-        f"the hook '{hook}' may run what commands have written; `git push --no-verify` leaves it out, and "
+        f"the hook '{hook}' may run what commands have written; `git push --no-verify` skips it, and "
         'place="host" runs it as you do'
     )
 

@@ -267,7 +267,7 @@ def _warning(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int
     changed = sorted(name for name in after if after[name] != before.get(name))
     if not changed:
         return ""
-    return f"\n[{', '.join(changed)} was written, which every agent obeys that works here later: tell the user]"
+    return f"\n[{', '.join(changed)} was written, which agents that work here later follow: tell the user]"
 
 
 async def _wait(running: RunningCommand, seconds: float) -> None:
@@ -339,7 +339,7 @@ class BackgroundCommands:
         here = self._of.get(run_id, {})
         if id in here:
             return here[id]
-        known = f"Those there are: {', '.join(here)}." if here else "There are none now."
+        known = f"Existing ones: {', '.join(here)}." if here else "There are none now."
         raise ToolError(
             f"there is no background command '{id}': it was never started, or the process that ran it has ended.",
             remedy=known,

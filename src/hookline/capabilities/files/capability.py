@@ -370,8 +370,8 @@ def _jail(
     if isinstance(root, FileJail):
         if protected is not PROTECTED or secret != ():
             raise BuildError(
-                "Files: a jail of your own knows what is protected and secret in it.",
-                remedy="Say so when you make it: FileJail(root, protected=..., secret=...).",
+                "Files: your own jail decides what is protected and secret.",
+                remedy="Set it there: FileJail(root, protected=..., secret=...).",
             )
         return root
     # What a person is asked about is not blocked, unless it was named as protected.

@@ -142,11 +142,11 @@ def _near_miss(text: str, old: str) -> str:
     lines, wanted = lines_of(text), lines_of(old) or [old]
     bare = [_LINE_NUMBER.sub("", line) for line in wanted]
     if bare != wanted and _position(lines, bare) is not None:
-        return "Without the line numbers it is there: leave them out, and the tab after them."
+        return "The file has this text without the line numbers: leave them out, and the tab after them."
     for squeeze, what in ((_inner, "other spaces"), (str.casefold, "other capital letters")):
         at = _position([squeeze(line) for line in lines], [squeeze(line) for line in wanted])
         if at is not None:
-            return f"With {what} it is there:\n{_excerpt(lines, at, len(wanted))}\nCopy it exactly."
+            return f"The file has this text with {what}:\n{_excerpt(lines, at, len(wanted))}\nCopy it exactly."
     at = _closest(lines, wanted)
     if at is None:
         return "Nothing in it looks similar: read the file again."

@@ -123,9 +123,7 @@ class Guard:
             return f"'{path}' is an environment file, which may hold secrets"
         above = os.path.basename(self._real_root)
         if call.name in WRITING and first_of(true.split("/"), self._asked, above):
-            return (
-                f"'{path}' is obeyed by every agent, or run by other programs, that work here later"
-            )
+            return f"'{path}' is followed by agents, or run by other programs, that work here later"
         return ""
 
     def _objection(self, call: ToolCall, base: str) -> str:

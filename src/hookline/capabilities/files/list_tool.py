@@ -81,13 +81,13 @@ def missing_file_error(jail: FileJail, path: str) -> ToolError:
         there = {entry.name: entry.kind for entry in jail.list(directory or ".")}
     except FileJailError:
         return ToolError(
-            f"there is no '{path}', nor the directory it would be in.",
+            f"there is no '{path}', and its directory does not exist either.",
             remedy="Look for it with `glob` or `list`.",
         )
     if there.get(name) == "link":
         return ToolError(
             f"'{path}' is a link to something that is not there.",
-            remedy="Look for what was meant with `glob` or `list`.",
+            remedy="Find the right path with `glob` or `list`.",
         )
     names = [each for each in there if printable_path(each) == each]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)

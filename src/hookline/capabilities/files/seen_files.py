@@ -26,7 +26,9 @@ MOST = 300
 """How many files are remembered, the latest ones."""
 
 
-_CHANGED = "[It has been changed since, by a hook: read it to see what it is now. `edit` continues from there.]"
+_CHANGED = (
+    "[A hook has changed it since: read it again to see its content. `edit` uses the new content.]"
+)
 
 
 class SeenFiles:

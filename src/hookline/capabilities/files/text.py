@@ -48,7 +48,7 @@ class Text(NamedTuple):
             lost = error.object[error.start : error.start + 1]
             raise ToolError(
                 f"the file is in {self.name or self.encoding}, which has no character {lost!r}.",
-                remedy="Use other characters, or write the whole file anew with `write`, which makes it UTF-8.",
+                remedy="Use other characters, or write the whole file with `write`, which makes it UTF-8.",
             ) from None
 
 

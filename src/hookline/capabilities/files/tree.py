@@ -21,7 +21,7 @@ _MOST_RULES = 256 * 1024
 """Bytes of a `.gitignore` that are read."""
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """What would look like the end of a line, or move a cursor."""
-_NO_TEXT = "names with \\x.. in them are no UTF-8: the file tools cannot open such a file"
+_NO_TEXT = "names with \\x.. in them are not UTF-8: the file tools cannot open such a file"
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Walk:
             yield entry
             parts = parts_of(entry.path)
             if entry.is_directory and len(parts) > DEEPEST:
-                self._note(f"what is more than {DEEPEST} directories deep was not looked at")
+                self._note(f"directories below level {DEEPEST} were not searched")
             elif entry.is_directory and self.enters(parts):
                 yield from self._below(entry.path, rules)
 
@@ -122,10 +122,12 @@ class Walk:
     def _is_over(self) -> bool:
         self._entries_seen += 1
         if self._entries_seen > MOST_ENTRIES:
-            self._note(f"only the first {MOST_ENTRIES:,} files and directories were looked at")
+            self._note(f"only the first {MOST_ENTRIES:,} files and directories were searched")
             return True
         if time.monotonic() > self.deadline:
-            self._note("time was up before everything was looked at; use a narrower path")
+            self._note(
+                "the time limit was reached before everything was searched; use a narrower path"
+            )
             return True
         return False
 

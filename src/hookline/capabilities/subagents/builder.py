@@ -93,7 +93,7 @@ class SubagentSettings:
             return member.prompt
         if self.library is None:
             raise member.wrong(
-                f"it has skills ({', '.join(member.skills)}), and nobody said where they are.",
+                f"it has skills ({', '.join(member.skills)}), but their directory is not known.",
                 "Pass Subagents(skills='path/of/skills').",
             )
         where = member.where or f"subagent '{member.name}'"
@@ -105,7 +105,7 @@ def _driver(member: Subagent, model: Any) -> Driver:
     try:
         return driver_for(model)
     except HooklineError as error:  # no such provider, a package that is missing, no key
-        meaning = f"Or say what the name means: Subagents(models={{{model!r}: ...}})."
+        meaning = f"Or map the name to a model: Subagents(models={{{model!r}: ...}})."
         raise member.wrong(error.message, f"{error.remedy} {meaning}".strip()) from None
 
 
@@ -257,8 +257,8 @@ def spawn_tool(builder: SubagentBuilder) -> AnyTool:
         name = _find_name(builder.offered, agent)
         if context.depth >= settings.max_depth:
             raise ToolError(
-                f"subagent '{name}' was not started: {context.depth} runs are above it already, "
-                f"and {settings.max_depth} is the most there may be.",
+                f"subagent '{name}' was not started: it would have depth {context.depth + 1}, "
+                f"and {settings.max_depth} is the maximum.",
                 remedy="Do the task yourself.",
             )
         if not prompt.strip():
@@ -312,13 +312,13 @@ def _report(name: str, result: RunResult) -> Any:
     else:
         problem = f"subagent '{name}' was stopped before it was done: {_stop_reason(result)}."
     said = (result.text or result.state.last_text()).strip()
-    last = f' The last it said, which is no final answer: "{said[-_LONGEST_QUOTE:]}"' * bool(said)
+    last = f' Its last text, which is not a final answer: "{said[-_LONGEST_QUOTE:]}"' * bool(said)
     raise ToolError(f"{problem.replace('..', '.')}{last}")
 
 
 def _answer(name: str, result: RunResult) -> Any:
     if isinstance(result.output, str) or result.output is None:
-        return result.text or f"(subagent '{name}' finished without a word)"
+        return result.text or f"(subagent '{name}' finished without an answer)"
     try:
         return freeze(result.output)
     except NotJSONError:

@@ -111,7 +111,7 @@ class Subagents:
         for member in self.agents.values():
             if has_commands(member.fields.get("hooks")):
                 raise member.wrong(
-                    f"its hooks are run by '{commands.name}', and the agent does not have that.",
+                    f"its hooks are run by '{commands.name}', which the agent does not have.",
                     "Give the builder the same CommandHooks: with_capability(commands).",
                 )
 
@@ -151,9 +151,9 @@ class Subagents:
         names = ", ".join(grant.missing)
         strangers = ", ".join(name for name in grant.missing if not is_known_elsewhere(name))
         if grant.is_useless:
-            yield Note(f"{where}: it is left out: the agent has none of {names}.", is_problem=True)
+            yield Note(f"{where}: it is ignored: the agent has none of {names}.", is_problem=True)
         elif names:
-            yield Note(f"{where}: it goes without {names}: the agent has no such tool.")
+            yield Note(f"{where}: it does not get {names}: the agent has no such tool.")
         if strangers and not grant.is_useless:
             yield Note(
                 f"{where}: no agent that is known here has a tool {strangers}.",
@@ -162,8 +162,8 @@ class Subagents:
             )
         if self._settings.is_unmapped(member):
             yield Note(
-                f"{where}: '{member.model}' is no model that can be used here, so it has its starter's. "
-                f"Subagents(models={{'{member.model}': ...}}) says which is meant."
+                f"{where}: '{member.model}' cannot be used as a model here, so it uses its parent's model. "
+                f"Subagents(models={{'{member.model}': ...}}) says which model to use."
             )
 
     def built_for(self, agent: Agent) -> dict[str, Agent]:
@@ -186,7 +186,7 @@ def _left_out_note(member: Subagent, other: Subagent) -> Note:
     where = member.where or "in code"
     first = other.where or "in code"
     return Note(
-        f"{where}: it is left out, because '{member.name}' ({first}) has the same name, and comes first.",
+        f"{where}: it is ignored, because '{member.name}' ({first}) has the same name and comes first.",
         is_problem=True,
         remedy="Give one of them another name.",
     )

@@ -153,7 +153,7 @@ def _check_known(names: Iterable[str], known: Sequence[str], member: Subagent) -
 def _unknown_name(member: Subagent, name: str, what: str, known: list[str]) -> BuildError:
     hint = did_you_mean(closest(name, known)[:1]).strip()
     return member.wrong(
-        f"there is no {what} '{name}' that it could have.",
+        f"there is no {what} '{name}' for it.",
         f"{hint} The agent has: {', '.join(known) or 'none'}.".lstrip(),
     )
 

@@ -65,7 +65,7 @@ class Subagent(msgspec.Struct, frozen=True):
         if isinstance(self.limits, Mapping):
             msgspec.structs.force_setattr(self, "limits", self._limits(self.limits))
         elif not (isinstance(self.limits, RunLimits | None) or hasattr(self.limits, "configure")):
-            raise self.wrong(f"limits={self.limits!r} are no limits.", 'Write {"steps": 10}, say.')
+            raise self.wrong(f"limits={self.limits!r} are not limits.", 'Write {"steps": 10}, say.')
         self._check_agent()
 
     def _check_words(self) -> None:
@@ -97,7 +97,7 @@ class Subagent(msgspec.Struct, frozen=True):
         ]
         if given:
             raise self.wrong(
-                f"it is an agent that is built already, so {', '.join(given)} would not count.",
+                f"it is a built agent, so {', '.join(given)} would have no effect.",
                 "Give them to its builder.",
             )
 
@@ -164,7 +164,7 @@ def read_agents(
 def _no_agent(page: Document) -> Note:
     """Directories of subagents have other pages in them, too: a guide, a template."""
     return Note(
-        f"{page.where}: it has no front matter, so it describes no subagent, and is left out.",
+        f"{page.where}: it has no front matter, so it describes no subagent and is ignored.",
         is_problem=True,
         remedy=_HOW,
     )
@@ -176,7 +176,7 @@ def _refuse_unguarded(page: Document, commands: PageHooks | None) -> None:
         return
     raise page.field_error(
         "hooks",
-        "nobody runs its hooks that are commands, and without them it would be less guarded than meant.",
+        "it has hooks that are commands, and nothing runs them: it would have less protection than intended.",
         "Let CommandHooks run them: commands = CommandHooks.discover(project, agents=[...]), then "
         "Subagents(..., commands=commands), and give the agent both.",
     )
@@ -268,11 +268,11 @@ def _notes(page: Document, mode: str) -> Iterator[Note]:
         )
     if page.get("isolation"):
         yield Note(
-            f"{page.location_of('isolation')}: it is not isolated: it works where the agent works.",
+            f"{page.location_of('isolation')}: it is not isolated: it works in the agent's directory.",
             is_problem=True,
         )
     if mode in ("acceptedits", "bypasspermissions"):
         yield Note(
-            f"{page.location_of('permissionMode')}: '{page.text('permissionMode')}' gives it nothing: "
-            "what asks in the agent asks in its subagents."
+            f"{page.location_of('permissionMode')}: '{page.text('permissionMode')}' has no effect: "
+            "calls that need approval in the agent need it in its subagents too."
         )

@@ -104,7 +104,7 @@ class TaintPolicy:
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         if writes_our_notes(ctx.tool_call):
-            return HookOutcome.block("the notes of Hookline are not for a model to write")
+            return HookOutcome.block("a model cannot write Hookline's own metadata")
         if not self._is_judged(ctx):
             return None
         found = self._provenance(ctx.state, _run_of(ctx)).findings(ctx.tool_call)

@@ -63,7 +63,9 @@ def _failures(settings: Settings, *, is_theirs: bool) -> dict[str, FailMode]:
             continue
         if is_theirs and mode == "open" and name.startswith(("~", "/")):
             remedy = "Put it into your own configuration file."
-            raise _options_error(where, f"a project cannot open the hooks of '{name}'.", remedy)
+            raise _options_error(
+                where, f"a project cannot let the hooks fail open for '{name}'.", remedy
+            )
         found[name] = mode
     return found
 
@@ -81,7 +83,7 @@ def _plugins(settings: Settings) -> dict[Path, bool]:
             raise _options_error(where, f"there is no plugin directory '{root}'.", remedy)
         if not any((root / name).exists() for name in _PLUGIN_FILES):
             remedy = f"It has none of {', '.join(_PLUGIN_FILES)}."
-            raise _options_error(where, f"'{root}' is no plugin with hooks.", remedy)
+            raise _options_error(where, f"'{root}' is not a plugin with hooks.", remedy)
         if not is_theirs and (root / _PLUGIN_FILES[0]).is_file():
             _check_object(root / _PLUGIN_FILES[0], where)
         found[root] = is_theirs
@@ -174,8 +176,8 @@ def _match(hook: HookSettings) -> dict[str, Any]:
     match = match_of(hook)
     if match.args or match.text:
         raise ConfigError(
-            "a command is matched by tool or by rule.",
-            remedy="Let it look at the arguments itself.",
+            "a command hook can only match a tool or a rule.",
+            remedy="Check the arguments in the command.",
         )
     found = {} if match.rule is None else {"if": match.rule}
     return found if match.tool is None else {**found, "matcher": _expression(match.tool)}

@@ -52,8 +52,8 @@ def matcher_of(match: MatchSettings, point: Point[Any], root: Path) -> Matcher |
         parts.append(_by_text(match.text))
     if not has_tool(point) and (match.tool or match.rule or match.args):
         raise ConfigError(
-            f"there is no tool call to match at {point.value}.",
-            remedy='Match words there: match = "..." or match = { text = "..." }.',
+            f"at {point.value} there is no tool call to match.",
+            remedy='Match a text instead: match = "..." or match = { text = "..." }.',
         )
     if match.text is not None and not _has_words(point):
         raise ConfigError(
@@ -94,7 +94,7 @@ def names_in(pattern: str) -> list[str]:
     names = [name.strip() for name in re.split(r"[|,]", pattern)]
     if not all(names):
         raise ConfigError(
-            f"the match '{pattern}' has a '|' or ',' without a tool beside it.",
+            f"the match '{pattern}' has a '|' or ',' without a tool on one side.",
             remedy="Write 'read|write'.",
         )
     return names

@@ -63,17 +63,17 @@ def _check_point(settings: HookSettings, point: Point[Any]) -> None:
     if point.around:
         before, after = (point.value.replace("around", word) for word in ("before", "after"))
         raise ConfigError(
-            f"a rule cannot wrap an action, as at {point.value}.",
+            f"a rule cannot be used at {point.value}.",
             remedy=f"Write {before} or {after}.",
         )
     if tier == "observer" and do != "log":
         raise ConfigError(
-            f"an observer only watches, and a rule to {do} does more.",
+            f"an observer cannot {do}.",
             remedy="Leave `tier` out; `shadow = true` tries a rule without effect.",
         )
     if tier == "policy" and do == "redact":
         raise ConfigError(
-            "a policy only judges, and a rule to redact changes something.",
+            "a policy cannot redact: it only judges.",
             remedy="Leave `tier` out.",
         )
     if do in ("block", "ask", "stop") and do not in point.verdicts:

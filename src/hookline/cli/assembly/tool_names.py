@@ -44,7 +44,7 @@ class WrongName(NamedTuple):
         about = "" if self.text == self.name else f" for '{self.text}'"
         if self.is_unknown:
             return f"{self.where}: there is no tool '{self.name}'{about}."
-        return f"{self.where}: the agent has no tool '{self.name}'{about}, so this guards nothing."
+        return f"{self.where}: the agent has no tool '{self.name}'{about}, so this rule or hook protects nothing."
 
     @property
     def remedy(self) -> str:

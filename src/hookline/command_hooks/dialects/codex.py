@@ -313,7 +313,7 @@ class Codex(Claude):
             return failed(f"its output does not fit: {problem}")
         answer = self.fields(event, found)
         if event == "PostToolUse" and answer.stops:  # there it withholds the result
-            reason = answer.reason or answer.stop_reason or "a hook kept the result back"
+            reason = answer.reason or answer.stop_reason or "a hook withheld the result"
             return msgspec.structs.replace(answer, stops=False, decision="deny", reason=reason)
         return answer
 
@@ -416,7 +416,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     if handler is None:
         return None
     if handler.kind not in ("command", "mcp_tool"):
-        entry.warn(f"hooks of type {handler.kind!r} are not run by Codex, so it is left out")
+        entry.warn(f"hooks of type {handler.kind!r} are not run by Codex, so it is ignored")
         return None
     timeout = entry.seconds(600.0, "timeout", "timeoutSec")
     if entry.event == "SessionEnd":

@@ -116,7 +116,7 @@ class HookFile(NamedTuple):
         """The hooks of `{event: [{matcher, hooks: [...]}]}`. What does not fit is reported and skipped."""
         for event, group in self._entries(hooks):
             if not isinstance(group.get("matcher", ""), str | None):
-                self.warn(DroppedHook(f"{event}: a matcher is not text, so its hooks are left out"))
+                self.warn(DroppedHook(f"{event}: a matcher is not text, so its hooks are ignored"))
                 continue
             for hook in self._listed(group.get("hooks"), f"{event}: 'hooks'"):
                 yield from _checked(make(HookEntry(self, event, group, hook)), self.warn)
@@ -136,22 +136,20 @@ class HookFile(NamedTuple):
             if event in dialect.unsupported:
                 self.warn(f"{event} does not happen here, so its hooks never run")
             elif event not in dialect.points:
-                self.warn(DroppedHook(f"'{event}' is no event, so its hooks are left out"))
+                self.warn(DroppedHook(f"'{event}' is not an event, so its hooks are ignored"))
             else:
                 yield from ((event, each) for each in self._listed(entries, event))
 
     def _listed(self, value: Any, what: str) -> Iterator[dict[str, Any]]:
         """The objects of a list; anything else is reported."""
         if not isinstance(value, list):
-            self.warn(DroppedHook(f"{what} is not a list, so it is left out"))
+            self.warn(DroppedHook(f"{what} is not a list, so it is ignored"))
             return
         for each in value:
             if isinstance(each, dict):
                 yield each
             else:
-                self.warn(
-                    DroppedHook(f"{what} has an entry that is not an object, which is left out")
-                )
+                self.warn(DroppedHook(f"{what} has an entry that is not an object; it is ignored"))
 
 
 class HookEntry(NamedTuple):
@@ -179,7 +177,7 @@ class HookEntry(NamedTuple):
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if is_number and math.isfinite(value) and value > 0:
                 return float(value) * unit
-            self.file.warn(f"{key}={value!r} is not a time, so {default:g} s is taken")
+            self.file.warn(f"{key}={value!r} is not a time, so {default:g} s is used")
         return default
 
     def handler(self, **given: Any) -> Handler:
@@ -234,7 +232,7 @@ def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
 
             check_rule(handler.rule)
     except UsageError as error:
-        warn(DroppedHook(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}"))
+        warn(DroppedHook(f"{handler.event}: the hook '{handler.runs[:80]}' is ignored: {error}"))
         return
     yield handler
 
@@ -295,7 +293,7 @@ class Plugin:
                 if not path.resolve().is_relative_to(self.root.resolve()):
                     self.warn(
                         DroppedHook(
-                            f"its hooks are to be outside of it, at '{each}', so they are not read"
+                            f"its hooks would be outside of it, at '{each}', so they are not read"
                         )
                     )
                     continue

@@ -576,7 +576,7 @@ def _is_the_administrators(path: Path, warn: Warn) -> bool:
         return False
     if facts.st_uid == 0 and not facts.st_mode & 0o022:
         return True
-    warn(DroppedHook(f"{path}: others than the administrator can write it, so it is not read"))
+    warn(DroppedHook(f"{path}: not only the administrator can write it, so it is not read"))
     return False
 
 
@@ -661,7 +661,7 @@ def _is_grouped(entries: Any) -> bool:
 def _make_hook(entry: HookEntry) -> Handler | None:
     hook, kind = entry.fields, entry.fields.get("type", "command")
     if kind == "prompt":
-        entry.warn("a prompt is for sessions that somebody opens there, so it is left out")
+        entry.warn("a prompt is for interactive sessions, so it is ignored")
         return None
     what: dict[str, Any]
     if kind == "http" and entry.text("url"):
@@ -671,7 +671,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     elif kind == "command" and _line(entry).strip():
         what = {"command": _line(entry), "shell": usual_shell()}
     else:
-        entry.warn(DroppedHook("a hook has no command for this machine, so it is left out"))
+        entry.warn(DroppedHook("a hook has no command for this machine, so it is ignored"))
         return None
     return entry.handler(
         **what,

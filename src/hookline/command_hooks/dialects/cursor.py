@@ -571,7 +571,7 @@ def _matcher(entry: HookEntry) -> str:
         return text_of(given)
     found = first_text(given, "tool_name", "command", "subagent_type")
     if not found:
-        entry.warn("its matcher says nothing that is known here, so it is for everything")
+        entry.warn("its matcher is not known here, so the hook runs for everything")
     return found
 
 

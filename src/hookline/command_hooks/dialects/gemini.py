@@ -444,7 +444,7 @@ def _new_output(specific: dict[str, Any]) -> Any:
     names = ("tool_output", "updatedToolOutput")
     wanted = object_of(specific.get("tailToolCallRequest"))
     if wanted.get("name"):  # not made here, but the model can
-        return f"A hook keeps this result back, and asks for another call: {json.dumps(wanted)}"
+        return f"A hook withheld this result and asks for another call: {json.dumps(wanted)}"
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
@@ -538,7 +538,7 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
 def _grouped(hooks: Any, warn: Warn) -> Any:
     """Hooks as `{event: [{matcher, hooks}]}`. Some installers use other forms."""
     if isinstance(hooks, list):
-        warn("'hooks' is a list; its hooks are taken by the event that each names")
+        warn("'hooks' is a list; each hook runs at the event that it names")
         by_event: dict[str, list[Any]] = {}
         for each in hooks:
             event = text_of(object_of(each).get("event"))
@@ -566,7 +566,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     timeout = entry.seconds(60.0, unit=0.001)
     if "timeout" in entry.fields and timeout < _SHORTEST:
         timeout *= 1000
-        entry.warn(f"timeout={timeout:g} would be milliseconds; it is taken for seconds")
+        entry.warn(f"timeout={timeout:g} would be milliseconds; it is read as seconds")
     return entry.handler(
         command=command,
         timeout=timeout,

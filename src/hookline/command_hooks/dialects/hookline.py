@@ -187,7 +187,7 @@ class Hookline(Dialect):
             return _fields(result.answer)
         lines = (json_object(line) or {} for line in result.stdout.splitlines())
         if any(_SAYING & line.keys() for line in lines):
-            return failed("its JSON stands among other text: only an object alone is read")
+            return failed("its JSON is mixed with other text: only a JSON object alone is read")
         return ProgramAnswer()
 
 
@@ -223,10 +223,12 @@ def _wrong(found: dict[str, Any]) -> str:
         return wrong
     for word in (found.get("decision"), (specific or {}).get("permissionDecision")):
         if word is not None and word not in _DECISIONS and word != "stop":
-            return f"'decision' is {word!r}, which is none of proceed, allow, ask, block and stop"
+            return (
+                f"'decision' is {word!r}, which is not one of proceed, allow, ask, block and stop"
+            )
     unknown = [name for name in found if name not in _FIELDS and name != "result"]
     if unknown and not _SAYING & found.keys():
-        return f"its JSON says nothing that is known: {unknown[0]!r} is not a field, 'decision' is"
+        return f"its JSON has no known field: {unknown[0]!r} is not a field, 'decision' is"
     return ""
 
 
@@ -327,8 +329,8 @@ def _check(handler: Handler, where: str) -> None:
         has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
         if not has_tool and (handler.event not in _WITH_NAMES or handler.rule):
             raise RegistrationError(
-                f"{where}: at {handler.event} there is no tool call that it could be for.",
-                remedy="Leave that out, and let it look at its input itself.",
+                f"{where}: at {handler.event} there is no tool call.",
+                remedy="Leave that out, and check the input in the command.",
             )
     try:
         dialect.matcher(handler)
@@ -343,7 +345,7 @@ def _check(handler: Handler, where: str) -> None:
 def _event(on: str, dialect: Dialect, where: str) -> str:
     if not on:
         raise RegistrationError(
-            f"{where} does not say when it runs.", remedy="Write on = 'before_tool_use', say."
+            f"{where} does not say when it runs.", remedy="For example: on = 'before_tool_use'."
         )
     if on in dialect.points:
         return on

@@ -107,7 +107,7 @@ def _events(page: HookPage, hooks: dict[str, Any], warn: Warn) -> dict[str, Any]
         elif isinstance(found[name], list) and isinstance(groups, list):
             found[name] = [*found[name], *groups]
         else:  # one of the two is no list
-            warn(DroppedHook(f"{event} is not a list, so it is left out"))
+            warn(DroppedHook(f"{event} is not a list, so it is ignored"))
             found[name] = groups if isinstance(groups, list) else found[name]
     return found
 

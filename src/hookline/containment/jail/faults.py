@@ -35,7 +35,7 @@ _FAULTS: dict[int, tuple[type[FileJailError], str]] = {
     errno.ENXIO: (FileKindError, "is a pipe, a socket or a device, not a file."),
     errno.ENODEV: (FileKindError, "is a pipe, a socket or a device, not a file."),
     errno.ENOTDIR: (FileKindError, "is not a directory, or leads through a file."),
-    errno.ELOOP: (FileJailError, "leads from link to link without end."),
+    errno.ELOOP: (FileJailError, "is a loop of symbolic links."),
 }
 
 
@@ -67,7 +67,7 @@ def second_name(given: str) -> FileKindError:
     return FileKindError(
         given,
         "has a second name (a hard link), so writing to it might change a file outside the root.",
-        remedy="Remove it first, and write it anew.",
+        remedy="Remove it first, and write it again.",
         code=errno.EMLINK,
     )
 

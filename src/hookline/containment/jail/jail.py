@@ -240,7 +240,9 @@ class FileJail:
         asked = self._read_path(path)
         true = self._resolve(asked, to_change=True, follow_last=False)
         if not true:
-            raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
+            raise FileJailError(
+                asked.given, "is the root, which cannot be removed.", code=errno.EBUSY
+            )
         if recursive:
             self._refuse_protected_below(asked, true)
         with self._own_words(asked), self._directory(true[:-1]) as directory:
@@ -486,7 +488,7 @@ def _path_of_root(root: object) -> Path:
     """Where a jail begins, from what was given."""
     if not isinstance(root, str | os.PathLike):
         raise UsageError(
-            f"{root!r} cannot be the root of a file jail: it is no path.",
+            f"{root!r} cannot be the root of a file jail: it is not a path.",
             remedy="Give a directory that exists and can be read.",
         )
     return Path(os.path.abspath(os.fspath(root)))

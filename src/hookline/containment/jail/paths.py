@@ -96,7 +96,9 @@ def _refuse_bad(given: str) -> None:
     try:
         length = len(os.fsencode(given))
     except UnicodeEncodeError:
-        raise BadPathError(given, "has half a character in it.", remedy="Leave it out.") from None
+        raise BadPathError(
+            given, "has an incomplete character (a surrogate).", remedy="Leave it out."
+        ) from None
     if length > LONGEST:
         raise BadPathError(
             given,

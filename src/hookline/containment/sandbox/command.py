@@ -154,7 +154,7 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
         argv = tuple(command)
     else:
         raise UsageError(
-            f"{command!r} is no command.", remedy="Give text for a shell, or a list of texts."
+            f"{command!r} is not a command.", remedy="Give text for a shell, or a list of texts."
         )
     if not argv or not argv[0]:
         raise UsageError("there is no command to run.", remedy="Give text for a shell, or a list.")
@@ -164,16 +164,16 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
         if "\0" in part:
             raise UsageError(
                 "there is a NUL byte in the command.",
-                remedy="No program can be given one: leave it out.",
+                remedy="No program can take it: leave it out.",
             )
         if not can_be_bytes(part):
             raise UsageError(
-                "there is half a character in the command (a surrogate).",
-                remedy="No program can be given one: leave it out.",
+                "there is an incomplete character in the command (a surrogate).",
+                remedy="No program can take it: leave it out.",
             )
         if len(os.fsencode(part)) > _LONGEST:
             raise UsageError(
-                f"the command is longer than a program can be given ({_LONGEST:,} bytes).",
+                f"the command is too long for a program ({_LONGEST:,} bytes).",
                 remedy="Write it to a file, and run that.",
             )
     return argv

@@ -58,7 +58,7 @@ def check_variables(given: Mapping[str, str]) -> dict[str, str]:
         if not name or "=" in name or "\0" in name + value or not can_be_bytes(name + value):
             raise UsageError(
                 f"{name!r} cannot be a variable of the environment.",
-                remedy="A name has no '=' in it, and there are no NUL bytes and no halves of characters.",
+                remedy="A name must not contain '=', a NUL byte or an incomplete character.",
             )
     return dict(given)
 

@@ -74,7 +74,7 @@ class SandboxPaths:
         for path in self.hide:
             if not os.path.isabs(os.path.expanduser(path)):
                 raise UsageError(
-                    f"hide= has {str(path)!r} in it, which is no whole path.",
+                    f"hide= has {str(path)!r} in it, which is not an absolute path.",
                     remedy="Begin it with '/' or '~'.",
                 )
         for name in self.protect:
@@ -86,12 +86,12 @@ def _check_protected(name: str) -> None:
     parts = str(name).split("/")
     if not name or os.path.isabs(name) or ".." in parts or str(name).startswith("~"):
         raise UsageError(
-            f"protect= has {name!r} in it, which is no name below what can be written.",
-            remedy="Give one relative to it, as 'deploy/keys'. For other files there is keep=.",
+            f"protect= has {name!r} in it, which is not a name below the writable directories.",
+            remedy="Give a relative name, such as 'deploy/keys'. Use keep= for other files.",
         )
     if any(sign in str(name) for sign in "*?["):
         raise UsageError(
-            f"protect= has {name!r} in it: what is held also while it is missing has to be named in full.",
+            f"protect= has {name!r} in it: files that may not exist yet must be named without patterns.",
             remedy="Name each file, or the directory they are in.",
         )
 
@@ -99,7 +99,7 @@ def _check_protected(name: str) -> None:
 def work_directory(path: str | Path) -> Path:
     """A directory that may be given to commands to write in, without links in its path."""
     if not isinstance(path, str | os.PathLike):
-        raise SandboxError(f"{path!r} is no directory.", remedy="Give the path of one.")
+        raise SandboxError(f"{path!r} is not a directory.", remedy="Give the path of one.")
     real = Path(os.path.expanduser(path)).resolve()
     if not real.is_dir():
         raise SandboxError(f"there is no directory '{path}'.", remedy="Make it, or name another.")
@@ -107,8 +107,8 @@ def work_directory(path: str | Path) -> Path:
         Path, ("/etc", "/usr", "/bin", "/lib", "/proc", "/sys", "/dev")
     ):
         raise SandboxError(
-            f"'{real}' is the system itself: a sandbox in which it can be written holds nothing.",
-            remedy="Work in a directory of its own.",
+            f"'{real}' is a system directory: a sandbox that can write there protects nothing.",
+            remedy="Work in a directory below it.",
         )
     return real
 
@@ -122,7 +122,7 @@ def check_name(root: Path, paths: SandboxPaths) -> None:
         is_obeyed = True
     if is_obeyed and name not in paths.unprotected:
         raise SandboxError(
-            f"'{root}' cannot be a directory for commands to write in: other programs obey what is in it.",
+            f"'{root}' cannot be the work directory of commands: other programs run or follow the files in it.",
             remedy="Work in the directory above it, with SandboxPaths(unprotected=...) if commands are to change it.",
         )
 

@@ -233,7 +233,7 @@ def _make(path: str, mode: int) -> bool:
     except OSError as error:
         if error.errno not in _NOBODY_CAN:
             raise SandboxError(
-                f"'{path}' cannot be kept from being made by the command ({error.strerror}).",
+                f"'{path}' cannot be protected from being created by the command ({error.strerror}).",
                 remedy="Make room, or leave it out with SandboxPaths(unprotected=...).",
             ) from None
         return False
@@ -253,12 +253,12 @@ def _is_a_link(root: Path, name: str, path: str) -> SandboxError:
     target = real_path(path)
     is_there = os.path.exists(target) and not root.is_relative_to(target)
     remedy = (
-        f"Put in its place what it leads to: `cd {shlex.quote(str(root))} && rm {shlex.quote(where)} && "
+        f"Replace the link with its target: `cd {shlex.quote(str(root))} && rm {shlex.quote(where)} && "
         f"cp -R {shlex.quote(target)} {shlex.quote(where)}`."
         if is_there
         else f"Remove it: `rm {shlex.quote(path)}`."
     )
     return SandboxError(
-        f"'{where}' in '{root}' is a symbolic link, and links cannot be kept from being replaced.",
+        f"'{where}' in '{root}' is a symbolic link, and links cannot be protected from being replaced.",
         remedy=f"{remedy} Or leave it out, in Python: SandboxPaths(unprotected=({name!r},)).",
     )

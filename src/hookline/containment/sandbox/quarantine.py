@@ -73,7 +73,7 @@ def open_directory(path: str) -> int:
             inner = os.open(part, _WAY, dir_fd=here)
         except OSError as error:
             raise SandboxError(
-                f"'{path}' is not the directory any more that it was ({error.strerror} at '{part}').",
+                f"'{path}' is not the same directory any more ({error.strerror} at '{part}').",
                 remedy="Has a command of a directory above it replaced it? Put it back.",
             ) from None
         finally:

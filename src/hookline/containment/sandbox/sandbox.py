@@ -135,8 +135,8 @@ class Sandbox:
         for tree in trees_to_recover([*map(str, self.writable)]):
             if moved := tree.recover():
                 _log.warning(
-                    "a process died while its command ran in '%s'; what the command left for others to run or obey was "
-                    "moved aside: %s",
+                    "a process died while its command ran in '%s'; files that other programs would run or follow "
+                    "were moved aside: %s",
                     tree.root,
                     ", ".join(map(printable, moved)),
                 )
@@ -154,7 +154,7 @@ class Sandbox:
 
     def _find_out(self) -> SandboxStatus:
         if self.place == "host":
-            return SandboxStatus(self.sandbox, "host", "host", False, "the host was asked for")
+            return SandboxStatus(self.sandbox, "host", "host", False, "the place is host")
         try:
             program = self._program()
         except UntestedSandboxError:
@@ -215,9 +215,9 @@ class Sandbox:
             )
             only = f"only '{self.root}' {writes}"
             if status.place == "read-only":
-                only = "nothing that commands write outlives them"
+                only = "everything that commands write is deleted when they end"
             missing = ", ".join(f"'{path}'" for path in hides_nothing(self.paths))
-            note = f"; there is nothing to hide at {missing} now" if missing else ""
+            note = f"; nothing exists now at {missing}, which would be hidden" if missing else ""
             held = Enforcement.of(self.limits).describe()
             said = f"contained by {status.driver}: {status.reason}; {only}, no network"
             return f"{said}; {held}{note}"
@@ -385,7 +385,7 @@ class Sandbox:
     def _directory(self, cwd: str | Path | None, place: Place) -> Path:
         path = self.root if cwd is None else (self.root / os.path.expanduser(cwd))
         if "\0" in str(path) or not can_be_bytes(str(path)):
-            raise SandboxError(f"{str(cwd)!r} is no path.", remedy="Name a directory.")
+            raise SandboxError(f"{str(cwd)!r} is not a path.", remedy="Name a directory.")
         # What a contained command sees as /tmp is not ours to look at.
         private = (
             place != "host"
@@ -417,7 +417,7 @@ def _check_options(sandbox: object, place: object) -> tuple[Requirement, Place]:
         )
     if sandbox == "required" and place == "host":
         raise UsageError(
-            "sandbox='required' and place='host' contradict each other: the host is no sandbox.",
+            "sandbox='required' and place='host' contradict each other: the host is not a sandbox.",
             remedy="Use another place, or sandbox='auto'.",
         )
     where: Place = "host" if sandbox == "host" else place or "workspace"  # type: ignore[assignment]  # checked

@@ -62,13 +62,13 @@ def run_selftest() -> InstalledBubblewrap:
             found = _outcome()
         except TimeoutError:
             raise UntestedSandboxError(
-                f"the sandbox's test of itself took longer than {_SECONDS:g} s.",
+                f"the self-test of the sandbox took longer than {_SECONDS:g} s.",
                 remedy="Is the machine overloaded? Try again.",
             ) from None
         except (OSError, ValueError) as error:
             raise UntestedSandboxError(
-                f"the sandbox's test of itself could not be made ({error}).",
-                remedy="Is there room in the temporary directory? Try again.",
+                f"the self-test of the sandbox could not run ({error}).",
+                remedy="Is there space in the temporary directory? Try again.",
             ) from None
     if isinstance(found, SandboxError):
         raise SandboxError(found.message, remedy=found.remedy)
@@ -90,7 +90,7 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
         return error
     if worked:
         return SandboxError(
-            f"the sandbox does not hold here: a command in it could {'; '.join(worked)}.",
+            f"the sandbox does not protect here: a command in it could {'; '.join(worked)}.",
             remedy="Do not rely on it; see docs/sandbox.md for what it needs.",
         )
     return program

@@ -271,8 +271,8 @@ class WorkTree:
         self._index.refresh(places, self._may_open if opens else None)
         if self._index.is_closed:
             raise SandboxError(
-                f"'{self.root}' cannot be listed, so nobody knows what is in it.",
-                remedy=f"Has a command closed it? Open it: `chmod u+rwx {shlex.quote(self.root)}`.",
+                f"'{self.root}' cannot be listed, so its content is not known.",
+                remedy=f"Did a command change its mode? Run: `chmod u+rwx {shlex.quote(self.root)}`.",
             )
 
     # --- what was there -------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ class WorkTree:
             if real_path(path) == self.root:
                 raise SandboxError(
                     f"your configuration of git names the directory '{path}', in which commands write.",
-                    remedy="Name a directory of its own there, for hooks say.",
+                    remedy="Name a directory that commands do not write, for example for hooks.",
                 )
             yield path
         for git in git_directories(top):
@@ -648,8 +648,8 @@ def _is_not_alone() -> SandboxError:
     Another could change both: once git has replaced `.git/config`, the read-only mount of the old file is gone.
     """
     return SandboxError(
-        "this command was not started: one on the host, with the user's keys, or that may change a protected file, "
-        "runs in a directory alone.",
+        "this command was not started. A command on the host, with the user's keys, or with access to protected "
+        "files must be the only one in its directory.",
         remedy="Wait for the other command there, or end it.",
     )
 

@@ -91,7 +91,7 @@ class Allowlist(msgspec.Struct):
         if name == "cd":
             target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
             if not self.places.move(target[0].text if target else ""):
-                return "it goes to too many places"
+                return "it redirects to too many files"
         self.before = command
         return None
 
@@ -125,7 +125,9 @@ class Allowlist(msgspec.Struct):
         if name == "cd":
             is_plain = len(words) <= 1 and all(w.exact and w.text[:1] != "-" for w in words)
             return (
-                None if is_plain and "CDPATH" not in os.environ else "it is not known where it goes"
+                None
+                if is_plain and "CDPATH" not in os.environ
+                else "it is not known where its output goes"
             )
         if name == "git":
             return self._git(words, where)
@@ -196,7 +198,7 @@ class Allowlist(msgspec.Struct):
         """Whether a search goes through a place where secrets lie."""
         for text in [word.text for word in files] or [where]:
             if self.is_changed:
-                return "it is not known what is there by then"
+                return "it is not known what is there when it runs"
             for form in self.places.forms(text, where):
                 if is_whole_home(form) or is_secret(form) or is_hidden_in_home(form):
                     return f"{text} holds secrets somewhere"
@@ -208,7 +210,7 @@ class Allowlist(msgspec.Struct):
         """Whether one of some files may be a secret, as it is written or where it leads."""
         for word in words:
             if self.is_changed and word.text not in {"", "/dev/null"}:
-                return f"it is not known what {word.text} is by then"
+                return f"it is not known what {word.text} is when it runs"
             for where in wheres:
                 if word.text == "-" and os.path.lexists(os.path.join(where, "-")):
                     return "it may read the file -"
@@ -229,7 +231,7 @@ class Allowlist(msgspec.Struct):
             return "it is not known what it runs"
         ends = [*(["\0"] if own.has("-0") else []), *own.values("-d")]
         if ends not in (["\0"], ["\n"], ["\\n"]):
-            return "without -0 or -d '\\n' it takes names apart"
+            return "without -0 or -d '\\n' it splits names"
         names: list[Word] = []
         if name not in TAKES_ANY_WORD:
             fed = self._find_before(command) if ends == ["\0"] else None
@@ -293,7 +295,7 @@ class Allowlist(msgspec.Struct):
             if is_secret(text) or picks_secret(text):
                 return f"{text} may hold secrets"
         if self.is_changed:
-            return "it is not known what its repository is by then"
+            return "it is not known which repository it uses when it runs"
         return git_objection(place, self.trusted)
 
     def _check_added(self, allowed: Sequence[str], words: Sequence[Word], where: str) -> str | None:

@@ -188,7 +188,7 @@ def _words(text: str) -> list[Glob]:
         if piece in ("'", '"'):
             raise UsageError(
                 f"the command '{text}' has a {piece} at position {found.start()} that is never closed.",
-                remedy=f"Close it, or write \\{piece} for the mark itself.",
+                remedy=f"Close it, or write \\{piece} for the character itself.",
             )
         if piece[0] in "'\"":
             piece = piece[1:-1]

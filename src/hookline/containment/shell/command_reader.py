@@ -48,7 +48,7 @@ def read_command(text: str) -> Reading:
         return _unknown_reading(text[:200], f"it is longer than {MAX_LENGTH} characters")
     language = _language()
     if _HALVES.search(text):
-        return _unknown_reading(_HALVES.sub("?", text), "it holds half a character")
+        return _unknown_reading(_HALVES.sub("?", text), "it has an incomplete character")
     try:
         found, joined = scan(text)
     except Unreadable as why:

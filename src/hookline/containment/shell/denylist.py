@@ -190,5 +190,5 @@ def _check_git_config(words: Sequence[str]) -> str | None:
         is_shell = key.lower().startswith("alias.") and value.startswith("!")
         names_program = _GIT_RUNS.fullmatch(key.lower()) and value.lower() not in _SWITCHES
         if is_shell or names_program:
-            return f"it has git run what {key} names"
+            return f"it makes git run the program in {key}"
     return None

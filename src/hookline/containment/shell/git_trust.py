@@ -40,7 +40,7 @@ def git_objection(place: str, trusted: Collection[str]) -> str | None:
     `trusted` are directories; in a mapping, each with the hash that its configuration had when it was trusted.
     """
     if elsewhere := next((name for name in _PLACES if name in os.environ), None):
-        return f"{elsewhere} says that its repository is elsewhere"
+        return f"{elsewhere} points to another repository"
     innermost = sorted(trusted, key=len, reverse=True)
     top = next((each for each in innermost if is_below(place, real_path(each))), None)
     if top is None:
@@ -96,7 +96,7 @@ def repository_objection(top: str) -> str | None:
 def _no_repository(top: str, inside: str) -> str:
     """What a directory is that has no directory `.git`."""
     if os.path.lexists(inside):
-        return "its .git is no directory: its repository is elsewhere, as that of a submodule or a linked work tree"
+        return "its .git is not a directory: the repository is elsewhere, as for a submodule or a linked work tree"
     if all(os.path.lexists(os.path.join(top, name)) for name in ("HEAD", "objects", "refs")):
         return "it is a bare repository, and only one with a work tree can be trusted"
     above = os.path.dirname(top)
@@ -104,7 +104,7 @@ def _no_repository(top: str, inside: str) -> str:
         if os.path.lexists(os.path.join(above, ".git")):
             return f"it has no .git: it is a part of the repository {above}"
         above = os.path.dirname(above)
-    return "it has no .git, so it is no repository"
+    return "it has no .git, so it is not a repository"
 
 
 def _repository_between(place: str, top: str) -> str | None:
@@ -143,7 +143,7 @@ def _inspect(top: str, _places: tuple[_Mark, ...], marks: tuple[_Mark, ...]) -> 
         if mark == _MISSING and name != "config":
             continue
         if not stat.S_ISREG(mark[0]) or mark[2] > LARGEST:
-            return f".git/{name} is no plain file"
+            return f".git/{name} is not a plain file"
         settings = settings_in(_content(os.path.join(inside, name)))
         if settings is None:
             return f"git cannot list .git/{name}"

@@ -132,7 +132,7 @@ def read_call(
         return call
     late = len(call.options) - call.early  # to some versions these are names as well
     if options.operands is not None and len(call.operands) + late > options.operands:
-        return "it is given more names than a command that only reads has"
+        return "it has more arguments than a command that only reads"
     return (options.check(call) if options.check else None) or call
 
 

@@ -71,7 +71,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             )
         if not isinstance(self.programs, Mapping):
             raise UsageError(
-                f"programs={self.programs!r} is no table of programs.",
+                f"programs={self.programs!r} is not a table of programs.",
                 remedy="Write programs={'terraform': ['validate']}.",
             )
         for name, entries in self.programs.items():
@@ -127,7 +127,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         except UsageError as missing:
             return ShellVerdict("ask", str(missing), _shorten(command))
         except (OSError, ValueError) as error:  # a path that the system refuses to look at
-            why = f"`{_shorten(command)}` cannot be looked at: {_shorten(str(error))}."
+            why = f"`{_shorten(command)}` cannot be judged: {_shorten(str(error))}."
             return ShellVerdict("ask", why, _shorten(command), asks_in_sandbox=True)
         return msgspec.structs.replace(verdict, env_files=tuple(danger.env_files))
 
@@ -157,7 +157,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return ShellVerdict("ask", why, words, asks_in_sandbox=True)
         if not danger.complete:
             shown = _shorten(reading.commands[0].text if reading.commands else "")
-            why = f"`{shown}` holds more than can be looked at."
+            why = f"`{shown}` is too large to be judged."
             # What was not looked at may be what a rule forbids, or asks about.
             is_doubtful = bool(danger.removal or self.deny or self.ask)
             return ShellVerdict("ask", why, shown, asks_in_sandbox=is_doubtful)
@@ -238,7 +238,7 @@ def _check_program(name: str, entries: object) -> None:
         )
     if isinstance(entries, str) or not isinstance(entries, Iterable):
         raise UsageError(
-            f"programs: what {name!r} may be given is a list of options and sub-commands.",
+            f"programs: {name!r} needs a list of options and sub-commands.",
             remedy=f"Write, for example: {name} = ['list', '--json'].",
         )
     odd = next((e for e in entries if not isinstance(e, str) or not _ENTRY.fullmatch(e)), None)

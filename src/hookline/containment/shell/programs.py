@@ -41,7 +41,7 @@ def _date(call: Call) -> str | None:
 
 def _test(call: Call) -> str | None:
     """`-v` and `-R` look at a variable, and run what its index says: `test -v 'a[$(id)]'`."""
-    return "it may run what a name says" if {"-v", "-R"} & set(call.texts) else None
+    return "it may run a program by its name" if {"-v", "-R"} & set(call.texts) else None
 
 
 def _printf(call: Call) -> str | None:

@@ -265,7 +265,7 @@ def _rm_question(words: Sequence[str], visited: Sequence[Location]) -> str:
             if _is_everything(target, place):
                 return "it removes everything in the work directory"
             if has_many and not _is_inside(target, place):
-                return f"it removes {target}, which may be no part of the work directory"
+                return f"it removes {target}, which may be outside the work directory"
     return ""
 
 

@@ -223,9 +223,9 @@ def _failure(error: dict[str, Any]) -> ModelError:
     message = " ".join(str(error.get("message", error)).split())
     if error.get("type") == "exceed_context_size_error":
         return ContextOverflowError(
-            f"local: the prompt has {error.get('n_prompt_tokens')} tokens, and the model was loaded with room "
+            f"local: the prompt has {error.get('n_prompt_tokens')} tokens, and the model was loaded with space "
             f"for {error.get('n_ctx')}.",
-            remedy="Shorten the conversation, or give the model more room: context=8192, say.",
+            remedy="Shorten the conversation, or give the model more space, for example context=8192.",
         )
     return _broken_error(message)
 

@@ -119,7 +119,7 @@ def download(
         endpoint=endpoint,
     )
     if not _COMMIT.fullmatch(model.commit):
-        raise _unusable(name, f"{endpoint} does not say of which commit it is")
+        raise _unusable(name, f"{endpoint} does not name the commit of the file")
     if not model.size:
         raise _unusable(name, f"{endpoint} does not say how large it is")
     _fetch(hub, model, progress)
@@ -132,7 +132,7 @@ def _parse(name: str) -> dict[str, str]:
     if found is None or not set(parts).isdisjoint(("", ".", "..")):
         raise ModelNotFoundError(
             f"'{name}' does not name a GGUF file of a hub.",
-            remedy="Write hf:OWNER/REPO/FILE.gguf, and @REVISION behind it for a branch, a tag or a commit.",
+            remedy="Write hf:OWNER/REPO/FILE.gguf, and add @REVISION for a branch, a tag or a commit.",
         )
     return found.groupdict(default="")
 
@@ -299,12 +299,12 @@ def _explained(name: str, endpoint: str, hub: _Hub, part: Path | None = None) ->
 def _http_problem(error: OSError, endpoint: str, kinds: Any) -> tuple[str, str]:
     if isinstance(error, kinds.GatedRepoError):
         remedy = "Accept its terms on its page, and set HF_TOKEN."
-        return "its owner gives access to those who ask", remedy
+        return "access to it must be requested from its owner", remedy
     if isinstance(error, kinds.RepositoryNotFoundError):
         remedy = "Check the name; a private one needs HF_TOKEN."
         return f"{endpoint} has no such repository, or it is private", remedy
     if isinstance(error, kinds.RevisionNotFoundError):
-        return "there is no such revision", "Name a branch, a tag or a commit behind the @."
+        return "there is no such revision", "Name a branch, a tag or a commit after the @."
     if isinstance(error, kinds.EntryNotFoundError):
         return "there is no such file in the repository", "Look up its name on the hub."
     if isinstance(error, kinds.HfHubHTTPError):

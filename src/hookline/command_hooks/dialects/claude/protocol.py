@@ -392,7 +392,7 @@ class Claude(EventDialect):
             yield (
                 f"never runs: its matcher '{handler.matcher}' is a permission rule, and a matcher is the name of a "
                 "tool",
-                f'Write "matcher": "{name}", and the rule beside the command: "if": "{handler.matcher}".',
+                f'Write "matcher": "{name}", and the rule next to the command: "if": "{handler.matcher}".',
             )
 
     # --- events -------------------------------------------------------------------------------------

@@ -316,7 +316,7 @@ def make_hook(entry: HookEntry) -> Handler | None:
         timeout = max(timeout, _ASYNC_TIMEOUT)
     what = _KINDS[kind](entry, kind)
     if isinstance(what, str):
-        entry.warn(DroppedHook(f"{what}, so it is left out"))
+        entry.warn(DroppedHook(f"{what}, so it is ignored"))
         return None
     fields = {
         "kind": kind,
