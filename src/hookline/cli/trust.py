@@ -23,6 +23,7 @@ from hookline.command_hooks import (
     TrustStore,
     not_covered,
 )
+from hookline.command_hooks.dialect import page_folders
 from hookline.config import Layer, TrustStatus
 from hookline.config.layers import read_layer
 from hookline.config.locations import is_file, own_file, project_files, project_of
@@ -218,13 +219,14 @@ def hook_trust_status(project: Path, hooks: TrustedHooks, foreign: list[str]) ->
 
 def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
     """Lines about the hooks in other agents' files of the project, and in its subagents and skills."""
+    usual = page_folders(project)
     found = CommandHooks.discover(
         project,
         home="/dev/null/nobody",
         managed=False,
         trust=False,
-        agents=[*pages["agents"], project / ".claude/agents"],
-        skills=[*pages["skills"], project / ".claude/skills"],
+        agents=[*pages["agents"], *usual["agents"]],
+        skills=[*pages["skills"], *usual["skills"]],
         project_plugins=pages["plugins"],
     )
     lines = []

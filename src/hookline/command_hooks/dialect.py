@@ -199,6 +199,10 @@ class Dialect:
     """Directories of a project where any new file is a new hook."""
     manifests: ClassVar[tuple[str, ...]] = ()
     """Files of a plugin that say which hooks it has."""
+    agent_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project with subagents, whose pages may have hooks."""
+    skill_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project with skills, whose pages may have hooks."""
 
     def find(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
         """The hooks of all its files, for a project and a user."""
@@ -288,6 +292,8 @@ class Dialect:
     identity_variables: ClassVar[frozenset[str]] = _NONE
     """More variables by which scripts recognise the agent. They are not inherited, nor are those for plugins and
     skills: scripts would use another dialect."""
+    reserved_prefixes: ClassVar[tuple[str, ...]] = ()
+    """How variables begin, in capitals, that a hook cannot set for commands and for later hooks."""
     scrub_variables: ClassVar[frozenset[str]] = _NONE
     """Variables with which a user keeps credentials from all hooks."""
     project_variables: ClassVar[frozenset[str]] = _NONE
@@ -440,6 +446,17 @@ def dialect_named(name: str) -> Dialect:
 def dialect_of(handler: Handler | HookSource) -> Dialect:
     """The dialect of a hook."""
     return dialect_named((handler.source if isinstance(handler, Handler) else handler).dialect)
+
+
+def page_folders(project: Path) -> dict[str, list[Path]]:
+    """The usual directories of a project's subagents (`agents`) and skills (`skills`), whose pages may have hooks."""
+    known = list(all_dialects().values())
+    agents = dict.fromkeys(name for each in known for name in each.agent_folders)
+    skills = dict.fromkeys(name for each in known for name in each.skill_folders)
+    return {
+        "agents": [project / name for name in agents],
+        "skills": [project / name for name in skills],
+    }
 
 
 # --- hooks of all of them --------------------------------------------------------------------------------

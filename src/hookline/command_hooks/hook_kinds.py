@@ -216,8 +216,6 @@ def _text(path: str, payload: Mapping[str, Any]) -> str:
 # --- a model ------------------------------------------------------------------------------------------
 
 _OWN = "inherit"
-_CLAUDES = "claude-"
-"""How other agents name the models of a provider that we name first."""
 _PLACES = re.compile(r"(?<!\\)\$ARGUMENTS")
 _MOST_STEPS = 50
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
@@ -255,10 +253,10 @@ class HookModels:
 
     def _made(self, name: str) -> Any:
         from hookline.drivers import driver_for  # takes a while to load
+        from hookline.providers.catalogue import full_name
 
         meant = self._meanings.get(name, name)
-        is_short = isinstance(meant, str) and meant.startswith(_CLAUDES)
-        return driver_for(f"anthropic:{meant}" if is_short else meant)
+        return driver_for(full_name(meant) if isinstance(meant, str) else meant)
 
     def complaints(self, handlers: Iterable[Handler]) -> Iterator[str]:
         """What is wrong with the names of models in hooks."""

@@ -49,7 +49,7 @@ _KEPT_IN_REPOSITORIES = frozenset(
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _NEVER_SET = re.compile(
     r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
-    r"|GIT_.*|HOOKLINE_.*|CLAUDE.*|PROMPT_COMMAND|PS[0-9])"
+    r"|GIT_.*|PROMPT_COMMAND|PS[0-9])"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\$\{(\w+|/)\}")
@@ -355,7 +355,9 @@ def _assigned(words: list[str]) -> list[str]:
 
 def may_be_set(name: str) -> bool:
     """Whether a hook may set this variable for others."""
-    return bool(_NAME.fullmatch(name)) and not _NEVER_SET.fullmatch(name)
+    own = tuple(each for dialect in all_dialects().values() for each in dialect.reserved_prefixes)
+    is_reserved = _NEVER_SET.fullmatch(name) or name.upper().startswith(own)
+    return bool(_NAME.fullmatch(name)) and not is_reserved
 
 
 class SessionVariables:

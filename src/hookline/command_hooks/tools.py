@@ -42,6 +42,8 @@ class ToolForm(NamedTuple):
     """Their keys for paths as the model wrote them. Under other keys paths are made absolute."""
     made: Callable[[ToolCall, Mapping[str, Any]], dict[str, Any]] | None = None
     """Makes more keys, of the call and its input. Their changes cannot be taken back."""
+    several: str = ""
+    """Its name for a call that makes several edits, if that is another."""
 
     def names(self, key: str) -> tuple[str, ...]:
         """Their keys for one of our arguments."""
@@ -110,7 +112,7 @@ class ToolNames:
         form = self._forms.get(tool)
         if form is None:
             return (self.name(tool), tool)
-        return (form.name, *form.aliases, *(("MultiEdit",) if form.name == "Edit" else ()))
+        return (form.name, *form.aliases, *((form.several,) if form.several else ()))
 
     @property
     def all_names(self) -> frozenset[str]:
@@ -139,8 +141,8 @@ class ToolNames:
         if call.name == "edit" and args.get("edits"):
             shown |= form.rename({key: _joined(args["edits"], key) for key in _TEXTS})
             shown["edits"] = [form.rename(edit) for edit in args["edits"]]
-            if name == "Edit":
-                name, aliases = "MultiEdit", ("Edit",)
+            if form.several:
+                name, aliases = form.several, (form.name, *form.aliases)
         if form.made is not None:
             shown = {**form.made(call, shown), **shown}
         return ShownCall(name, shown, aliases)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.command_hooks.dialect import find_hooks
-from hookline.command_hooks.dialects.pages import AGENT_PAGES, SKILL_PAGES, read_pages
+from hookline.command_hooks.dialect import find_hooks, page_folders
+from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
 from hookline.command_hooks.trusted_files import named_files, scripts_of
@@ -149,11 +149,9 @@ def _page_hooks(
     plugins: Iterable[str | os.PathLike[str]],
 ) -> list[Handler]:
     """The hooks with those of each page and plugin of a repository: in the usual places, and in those named."""
-    search = _only_in(directory)
+    search, usual = _only_in(directory), page_folders(directory)
     pages = read_pages(
-        search,
-        agents=[*agents, directory / AGENT_PAGES],
-        skills=[*skills, directory / SKILL_PAGES],
+        search, agents=[*agents, *usual["agents"]], skills=[*skills, *usual["skills"]]
     )
     given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PROJECT)
     search = msgspec.structs.replace(search, plugins=given, pages=tuple(pages))

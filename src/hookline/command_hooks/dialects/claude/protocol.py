@@ -361,9 +361,12 @@ class Claude(EventDialect):
     home_folder = ".claude"
     configuration_folders = (".claude",)
     manifests = (".claude-plugin/plugin.json",)
+    agent_folders = (".claude/agents",)
+    skill_folders = (".claude/skills",)
     shell = "bash"
     tools = ToolNames(TOOLS, milliseconds=True)
     identity_variables = frozenset({"CLAUDE_ENV_FILE"})
+    reserved_prefixes = ("CLAUDE",)
     scrub_variables = frozenset({"CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"})
     project_variables = frozenset({"CLAUDE_PROJECT_DIR"})
     root_variables = frozenset({"CLAUDE_PLUGIN_ROOT"})

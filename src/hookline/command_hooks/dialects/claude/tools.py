@@ -32,7 +32,7 @@ TOOLS: dict[str, ToolForm] = {
     "bash_stop": ToolForm("KillShell", {"id": "shell_id"}, ("KillBash", "TaskStop")),
     "read": ToolForm("Read", FILE_KEYS),
     "write": ToolForm("Write", FILE_KEYS),
-    "edit": ToolForm("Edit", EDIT_KEYS),
+    "edit": ToolForm("Edit", EDIT_KEYS, several="MultiEdit"),
     "list": ToolForm("LS", {}),
     "glob": ToolForm("Glob", {}),
     "search": ToolForm("Grep", SEARCH_KEYS),
