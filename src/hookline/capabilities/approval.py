@@ -221,7 +221,7 @@ class Approval:
         starter = _COMPANIONS.get(name)
         if starter is not None:
             rules = (*self.rules.allow, *self.rules.ask)
-            if mode is ApprovalMode.ASK_UNLISTED or any(rule.names(starter) for rule in rules):
+            if mode is ApprovalMode.ASK_UNLISTED or any(rule.is_about(starter) for rule in rules):
                 return None
         if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
             return HookOutcome.block(f"no rule allows this call of {name}.")

@@ -133,7 +133,7 @@ class ToolAllowList:
 def _is_named(tool: str, rules: Rules) -> bool:
     """Whether a tool is on the list, for whichever calls."""
     names = (tool, _COMPANIONS.get(tool, tool))
-    return any(rule.names(name) for rule in rules.allow for name in names)
+    return any(rule.is_about(name) for rule in rules.allow for name in names)
 
 
 def _list_rules(rules: Rules) -> str:

@@ -182,7 +182,7 @@ class Console:
         self._refusal, self._active = None, 0.0
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
-        with self.interrupts.handled():
+        with self.interrupts.handle_signals():
             result = await self._run(agent, start())
             while result.status is RunStatus.PAUSED and self.can_ask and not self.interrupts.hits:
                 answers = await self._ask(result, agent)

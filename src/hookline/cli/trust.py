@@ -112,7 +112,7 @@ class ProjectTrust:
     def changes(self) -> list[str]:
         """The files that are not as they were trusted, as far as that is known; none if there was no trust."""
         changed: set[str] = set()
-        if self._trust.knows(self.project):
+        if self._trust.is_known(self.project):
             changed.update(self._trust.changes(self.project, self._prints))
         before, now = self._trust.hook_texts(self.project), self._hooks.texts
         if before:
@@ -158,7 +158,7 @@ class ProjectTrust:
                 f"{self.project} has changed while it was looked at, so it is not trusted.",
                 remedy="Look again: hookline trust --show.",
             )
-        if self._prints or self._trust.knows(self.project):
+        if self._prints or self._trust.is_known(self.project):
             self._trust.approve(self.project, self._prints, self._texts)
         if self._foreign or TrustStore().was_trusted(self.project):
             TrustStore().approve(self._hooks)

@@ -468,14 +468,14 @@ def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> lis
     handlers: list[Handler] = []
     for name, dialect in all_dialects().items():
         if name not in wanted:
-            handlers += _found(dialect, lambda each: each.find_named(search))
+            handlers += _find(dialect, lambda each: each.find_named(search))
     for name in wanted:
         _check_files(name)
-        handlers += _found(dialect_named(name), lambda each: each.find(search))
-    return [_required(each) for each in handlers]
+        handlers += _find(dialect_named(name), lambda each: each.find(search))
+    return [_with_managed_fail_mode(each) for each in handlers]
 
 
-def _found(
+def _find(
     dialect: Dialect, find: Callable[[Dialect], Iterable[Handler]], file: str = ""
 ) -> list[Handler]:
     """The hooks that a dialect finds. Of files that it fails on nobody knows which guards are in them."""
@@ -497,7 +497,7 @@ def read_file(path: Path, dialect: str, level: Level, search: HookSearch) -> lis
     if not path.is_file():
         raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
     _check_files(dialect)
-    return _found(dialect_named(dialect), lambda each: each.read(path, level, search), str(path))
+    return _find(dialect_named(dialect), lambda each: each.read(path, level, search), str(path))
 
 
 def _with_files() -> tuple[str, ...]:
@@ -511,7 +511,7 @@ def _check_files(name: str) -> None:
         )
 
 
-def _required(handler: Handler) -> Handler:
+def _with_managed_fail_mode(handler: Handler) -> Handler:
     """An administrator's hook fails closed in any dialect."""
     if handler.source.level is not Level.MANAGED:
         return handler

@@ -139,7 +139,7 @@ class ToolNames:
                 is_raw = key == "path" and theirs in form.as_written
                 shown[theirs] = value if is_raw else self._outward(call.name, key, value, cwd)
         if call.name == "edit" and args.get("edits"):
-            shown |= form.rename({key: _joined(args["edits"], key) for key in _TEXTS})
+            shown |= form.rename({key: _join_edits(args["edits"], key) for key in _TEXTS})
             shown["edits"] = [form.rename(edit) for edit in args["edits"]]
             if form.several:
                 name, aliases = form.several, (form.name, *form.aliases)
@@ -198,7 +198,7 @@ _TEXTS = ("old", "new")
 _KEPT = ("content", *_TEXTS, "replace_all", "command")
 
 
-def _joined(edits: list[Mapping[str, Any]], key: str) -> str:
+def _join_edits(edits: list[Mapping[str, Any]], key: str) -> str:
     """The text of all edits. Guards that know one edit only look there, so that none is hidden from them."""
     return "\n".join(str(edit.get(key, "")) for edit in edits)
 
@@ -273,7 +273,7 @@ def expression(text: str, *, shown: str | None = None) -> NameTest:
     """Matches what a regular expression finds, anywhere; empty or `*`, everything. A wrong one is a UsageError."""
     if text in _ALL:
         return everything
-    compiled = _compiled(text, text if shown is None else shown)
+    compiled = _compile(text, text if shown is None else shown)
     # Names are short, but the text of a command may be long: only its beginning is searched.
     return lambda given: any(compiled.search(name[:_LONGEST]) for name in given)
 
@@ -294,7 +294,7 @@ def names_or_expression(text: str, *, narrow: bool = False) -> NameTest:
     return expression(text)
 
 
-def _compiled(text: str, shown: str) -> re.Pattern[str]:
+def _compile(text: str, shown: str) -> re.Pattern[str]:
     if len(text) > _LONGEST:
         raise UsageError(
             f"the matcher '{shown[:60]}...' is longer than {_LONGEST} characters.",

@@ -62,7 +62,7 @@ class TrustFile:
             return TrustStatus.UNKNOWN if prints else TrustStatus.NOTHING
         return TrustStatus.TRUSTED if files == dict(prints) else TrustStatus.CHANGED
 
-    def knows(self, project: Path) -> bool:
+    def is_known(self, project: Path) -> bool:
         """Whether the files of the project were ever trusted."""
         return bool(self._entry(project).get("files"))
 

@@ -86,7 +86,7 @@ def names_relative_program(call: ToolCall) -> bool:
     return not parts or any(_is_relative(part) for part in parts)
 
 
-def moves(call: ToolCall) -> bool:
+def has_directory_change(call: ToolCall) -> bool:
     """Whether a command line goes to another directory on its way: what follows runs there."""
     return any(
         word in _MOVERS

@@ -150,7 +150,7 @@ _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content"})
 def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]:
     """The body of the request. An option that is None is left out, also one that would be sent otherwise."""
     check_request("openai", request, _OURS)
-    check_provider_tools("openai", request, _switched_on(request.options))
+    check_provider_tools("openai", request, _server_tools(request.options))
     body: dict[str, Any] = {"model": request.model, "messages": list(_messages(request))}
     if streamed:
         asked = request.options.get("stream_options") or {}
@@ -166,7 +166,7 @@ def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]
     return {name: value for name, value in body.items() if name not in left_out}
 
 
-def _switched_on(options: Mapping[str, Any]) -> Iterator[str]:
+def _server_tools(options: Mapping[str, Any]) -> Iterator[str]:
     """The tools in the options that the server runs: all that are no functions."""
     if options.get("web_search_options") is not None:
         yield _WEB_SEARCH

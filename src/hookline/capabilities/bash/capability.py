@@ -289,7 +289,7 @@ class Bash:
                 )
             return await self._runner.start_in_background(request, run_id, timeout)
         seconds = self._seconds(timeout)
-        if self.keep == "nothing" or self._runner.leaves(request):
+        if self.keep == "nothing" or self._runner.is_outside(request):
             return await self._runner.run(request, context, seconds)
         recorder = SessionRecorder()
         try:

@@ -168,7 +168,7 @@ class TaintPolicy:
         return self._trusted.judge(call).decision == "allow"
 
     def _is_trusted_hook(self, name: str) -> bool:
-        return any(rule.argument is None and rule.names(name) for rule in self._trusted.allow)
+        return any(rule.argument is None and rule.is_about(name) for rule in self._trusted.allow)
 
     def __repr__(self) -> str:
         return (

@@ -191,7 +191,7 @@ class Hookline(Dialect):
 
 
 def _names_elsewhere(tool: str) -> tuple[str, ...]:
-    """The names that a matcher may use for a tool besides ours: those of Claude Code, which people know."""
+    """More names of a tool in matchers: those of Claude Code."""
     form = CLAUDE_TOOLS.get(tool)
     return () if form is None else (form.name, *form.aliases)
 

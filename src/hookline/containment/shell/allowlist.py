@@ -28,7 +28,7 @@ from hookline.containment.shell.programs import (
     VERSIONED,
     WRAPPERS,
     XARGS,
-    fed_by_find,
+    find_arguments,
 )
 from hookline.containment.shell.secrets import (
     holds_home,
@@ -96,7 +96,7 @@ class Allowlist(msgspec.Struct):
         return None
 
     def _redirect(self, redirect: Redirect) -> str | None:
-        if redirect.writes:
+        if redirect.can_write:
             return f"it writes to {redirect.target.text}"
         if redirect.operator != "<":
             return None
@@ -153,7 +153,7 @@ class Allowlist(msgspec.Struct):
         if not is_plain or self.depth or (name == "sh" and _OF_BASH.search(texts[-1])):
             return "it is not known what it runs"
         reading = read_command(texts[-1])
-        if not reading.known or not reading.commands:
+        if not reading.is_known or not reading.commands:
             return f"it cannot be said what it runs: {reading.problem or 'nothing'}"
         self.depth = 1
         problem = next(filter(None, map(self.objection, reading.commands)), None)
@@ -253,7 +253,7 @@ class Allowlist(msgspec.Struct):
         is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
         is_fed = is_fed and not any(one.operator[0] == "<" for one in command.redirects)
         source, *tests = (word.text for word in before.words)
-        return fed_by_find(tests) if is_fed and program_name(source) == "find" else None
+        return find_arguments(tests) if is_fed and program_name(source) == "find" else None
 
     def _check_wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
         """A program that runs another one."""
