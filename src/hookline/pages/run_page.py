@@ -18,7 +18,7 @@ from hookline.journal import (
     ResponseReceived,
 )
 from hookline.pages.outline import CallOutline, Outline, StepOutline, kind_of
-from hookline.pages.page import LONGEST, Markup, Row, Writer, count, duration, join
+from hookline.pages.page import LONGEST, Markup, PageWriter, Row, count, duration, join
 from hookline.pages.timeline import LOOK, call_text, draw
 from hookline.redaction import Redactor
 from hookline.state import (
@@ -70,7 +70,7 @@ def run_page(
     - `notes` are lines that stand above everything else;
     - `redactor` takes secrets out of all texts; without one, those that are recognised by their form and name.
     """
-    writer = Writer(redactor)
+    writer = PageWriter(redactor)
     page = RunPage(writer, children or (lambda _run_id: ()))
     return page.page(Outline(records), list(earlier), notes)
 
@@ -78,7 +78,7 @@ def run_page(
 class RunPage:
     """The parts of the page."""
 
-    def __init__(self, writer: Writer, children: Children) -> None:
+    def __init__(self, writer: PageWriter, children: Children) -> None:
         self._writer, self._children = writer, children
         self._e = writer.element
 
