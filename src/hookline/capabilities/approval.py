@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from hookline.agent import hook
-from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.notes import is_note_overwrite
 from hookline.capabilities.options import check_names
 from hookline.containment.links import real_path
 from hookline.containment.shell.words import join_words
@@ -201,7 +201,7 @@ class Approval:
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
-        if writes_our_notes(call):
+        if is_note_overwrite(call):
             return HookOutcome.block(f"'{STATE_KEY}' is not for the model to write.")
         ruling = self.rules.judge(call, *self._roots_of(ctx))
         if ruling.decision == "deny":

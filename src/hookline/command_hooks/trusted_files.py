@@ -18,7 +18,7 @@ from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import VARIABLE, Handler
 from hookline.command_hooks.script import expand_placeholders, placeholders
 from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import code_words, runs_others
+from hookline.shell_text.runners import can_run_others, code_words
 from hookline.shell_text.started import Started, StartSearch, is_interpreter, is_task_runner
 from hookline.state import EMPTY
 
@@ -117,7 +117,7 @@ def script_paths(handler: Handler, project: Path) -> list[Path]:
     found = list(map(Path, scripts_of(handler, project)))
     beside = Path(handler.source.root or os.path.dirname(handler.source.path))
     for word, _, is_script in CommandLine(handler, project, os.environ).search.started:
-        if not is_script and (is_interpreter(word) or runs_others((word, "run"))):
+        if not is_script and (is_interpreter(word) or can_run_others((word, "run"))):
             continue
         named = os.path.expanduser(word)
         places = [base / named for base in (project / handler.cwd, project, beside)]

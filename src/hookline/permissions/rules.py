@@ -29,13 +29,13 @@ from hookline.permissions.subject import (
     Subject,
     SubjectKind,
     has_directory_change,
-    names_relative_program,
+    has_relative_program,
     subject_of,
     subjects_of,
     texts_of,
     value_of,
 )
-from hookline.shell_text.runners import runs_anything, verb_runs_anything
+from hookline.shell_text.runners import can_run_anything, can_verb_run_anything
 from hookline.state import ToolCall
 from hookline.wildcards import fits_text, glob
 
@@ -221,7 +221,7 @@ def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
     is_named = any(name == _WHERE for name, _ in named)
     return not (
         (is_at_top or is_named) and not has_directory_change(call)
-    ) and names_relative_program(call)
+    ) and has_relative_program(call)
 
 
 def as_root(root: str | os.PathLike[str] | Root) -> Root:
@@ -503,7 +503,7 @@ def _for_command(tool: str, part: CommandPart) -> Rule | None:
     if not words or not _PLAIN.fullmatch(words[0]):
         return None
     program = words[0].rpartition("/")[2]
-    if runs_anything(program):
+    if can_run_anything(program):
         return None
     begins = words[:1]
     if program in _HAVE_VERBS:
@@ -515,7 +515,7 @@ def _for_command(tool: str, part: CommandPart) -> Rule | None:
             if len(words) < 3 or not _PLAIN.fullmatch(words[2]):
                 return None
             begins = words[:3]
-        elif verb_runs_anything(program, words[1]):
+        elif can_verb_run_anything(program, words[1]):
             return None
     return Rule(tool, f"{' '.join(begins)} *")
 

@@ -100,7 +100,7 @@ class GoogleProvider(HTTPProvider[_Client]):
         contents, config = contents_of(request), config_of(request)
         answer = GoogleAnswer(request)
         token: bytes | None = None
-        with add_usage_to_errors(answer.used):
+        with add_usage_to_errors(answer.usage):
             while True:
                 asked = {"model": request.model, "contents": contents, "config": config}
                 async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
@@ -607,7 +607,7 @@ class GoogleAnswer:
         finish = "length" if self._reason in ("MAX_TOKENS", _CONTINUED) else ""
         return EndPiece(self._spent, self._model, finish)
 
-    def used(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """What it used so far; None while Gemini has not counted."""
         if self._counts is not None:
             self._settle()

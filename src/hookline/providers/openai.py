@@ -77,7 +77,7 @@ class OpenAIProvider(GeneratedClientProvider):
         """Ask the model; see Provider."""
         body = request_body(request, streamed=streamed)
         answer = OpenAIAnswer(request.model, "" if self._is_home else self._url)
-        with add_usage_to_errors(answer.used):
+        with add_usage_to_errors(answer.usage):
             async with aclosing(self._events(body, streamed=streamed)) as events:
                 async for event in events:
                     chunk = self._chunk(event, request.model)
@@ -418,7 +418,7 @@ class OpenAIAnswer:
         finish = "length" if self._finish == "length" else ""
         return EndPiece(self._usage(), self._model, finish)
 
-    def used(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """What it used so far; None while the server has not counted."""
         return None if self._tokens is None else self._usage()
 

@@ -256,7 +256,7 @@ class Copilot(EventDialect):
         sent = super().payload(handler, ctx, facts)
         return (
             {**sent, "toolArgs": sent["toolInput"]}
-            if takes_object(handler) and "toolArgs" in sent
+            if is_object_reader(handler) and "toolArgs" in sent
             else sent
         )
 
@@ -496,7 +496,7 @@ def is_for_copilot(handler: Handler) -> bool:
     return _COPILOTS in handler.known_fields and _CLAUDES not in handler.known_fields
 
 
-def takes_object(handler: Handler) -> bool:
+def is_object_reader(handler: Handler) -> bool:
     """Whether a hook reads `toolArgs` as an object. In Copilot they were text at first."""
     return _AS_OBJECT in handler.known_fields and _AS_TEXT not in handler.known_fields
 

@@ -23,6 +23,7 @@ from hookline.command_hooks.dialects.copilot import (
     failure,
     is_for_copilot,
     is_for_vscode,
+    is_object_reader,
     needs_permission,
     needs_project,
     new_response,
@@ -30,7 +31,6 @@ from hookline.command_hooks.dialects.copilot import (
     reads_camel_case,
     result_text,
     session_end_reason,
-    takes_object,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
@@ -224,7 +224,7 @@ class VsCode(Claude):
             text = json.dumps(given, ensure_ascii=False)
             shown_there |= {
                 "toolInput": given,
-                "toolArgs": given if takes_object(handler) else text,
+                "toolArgs": given if is_object_reader(handler) else text,
             }
         return shown_there
 

@@ -31,11 +31,11 @@ from hookline.containment.shell.programs import (
     find_arguments,
 )
 from hookline.containment.shell.secrets import (
-    holds_home,
+    can_pick_secret,
+    has_home,
     is_hidden_in_home,
     is_secret,
     is_whole_home,
-    picks_secret,
 )
 from hookline.containment.shell.words import Command, Redirect, Word
 
@@ -183,7 +183,7 @@ class Allowlist(msgspec.Struct):
             return call
         if not options.shows:
             return None
-        if picked := next(filter(picks_secret, call.values(*_PICKS)), None):
+        if picked := next(filter(can_pick_secret, call.values(*_PICKS)), None):
             return f"{picked} may pick files with secrets"
         is_recursive = name == "rg" or (name == "grep" and call.has(*_RECURSIVE))
         if is_recursive and (problem := self._check_search(call.files, where)):
@@ -200,7 +200,7 @@ class Allowlist(msgspec.Struct):
             for form in self.places.forms(text, where):
                 if is_whole_home(form) or is_secret(form) or is_hidden_in_home(form):
                     return f"{text} holds secrets somewhere"
-            if holds_home(os.path.join(where, os.path.expanduser(text))):
+            if has_home(os.path.join(where, os.path.expanduser(text))):
                 return f"{text} holds secrets somewhere"
         return None
 
@@ -236,7 +236,7 @@ class Allowlist(msgspec.Struct):
             if fed is None:
                 return "it is not known what it reads (find DIR -type f -print0 | xargs -0 is)"
             roots, values = fed
-            if picked := next((v for v in values if picks_secret(v) or is_secret(v)), None):
+            if picked := next((v for v in values if can_pick_secret(v) or is_secret(v)), None):
                 return f"{picked} may pick files with secrets"
             if problem := self._check_search([Word(root) for root in roots], where):
                 return problem
@@ -290,7 +290,7 @@ class Allowlist(msgspec.Struct):
         if isinstance(call, str):
             return call
         for text in texts if options.shows else ():
-            if is_secret(text) or picks_secret(text):
+            if is_secret(text) or can_pick_secret(text):
                 return f"{text} may hold secrets"
         if self.is_changed:
             return "it is not known what its repository is by then"

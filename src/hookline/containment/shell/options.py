@@ -81,9 +81,9 @@ class OptionTable(msgspec.Struct, frozen=True):
 
     def has_option(self, name: str) -> bool:
         """Whether an option is one of these."""
-        return name in self.flags or name in self.maybe or self.wants_value(name)
+        return name in self.flags or name in self.maybe or self.has_value(name)
 
-    def wants_value(self, name: str) -> bool:
+    def has_value(self, name: str) -> bool:
         """Whether an option has a value, in the same word or the next."""
         return name in self.takes or name in self.texts
 
@@ -177,7 +177,7 @@ class _CallReader:
             if not self.table.has_option(name) or (equals and name in self.table.flags):
                 raise _UnknownOption(f"the option {name}")
             given = Word(value) if equals else None
-            if given is None and self.table.wants_value(name):
+            if given is None and self.table.has_value(name):
                 given = self._next(name)
             self.options.append((name, given))
         else:
@@ -195,7 +195,7 @@ class _CallReader:
             elif letter.isdigit() and "-#" in self.table.flags:
                 self.options.append(("-#", None))
                 has_digits = True
-            elif self.table.wants_value(name) and (self.table.glues or not rest):
+            elif self.table.has_value(name) and (self.table.glues or not rest):
                 self.options.append((name, Word(rest) if rest else self._next(name)))
                 return
             elif name in self.table.maybe:

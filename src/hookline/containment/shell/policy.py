@@ -18,7 +18,7 @@ from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.words import Command, Reading, join_words
 from hookline.errors import UsageError
-from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
+from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, can_run_code
 from hookline.wildcards import MANY, ONE
 
 _OF_TOOL = re.compile(r"(?i:bash|exec)\((.*)\)", re.DOTALL)
@@ -231,7 +231,7 @@ def _check_program(name: str, entries: object) -> None:
             f"programs: {name!r} cannot be added: the policy judges it itself.",
             remedy=f"Write a rule: with_rules(allow=['{name} ..']).",
         )
-    if name in RUNNERS | RUNNERS_OF_ANY or runs_code([name]):
+    if name in RUNNERS | RUNNERS_OF_ANY or can_run_code([name]):
         raise UsageError(
             f"programs: {name!r} cannot be added: it runs other programs, or code that it is given.",
             remedy=f"Write a rule for the whole command: with_rules(allow=['{name} ..']).",
