@@ -290,17 +290,20 @@ def test_a_script_outside_of_the_project_is_trusted_with_it(
     assert list(fingerprints(project, layers)) == ["hookline.toml", str(tmp_path / "outside.sh")]
 
 
-def test_a_script_below_any_agents_project_variable_is_trusted(
+def test_a_script_below_what_a_shell_knows_is_trusted(
     project: Path, environ: dict[str, str]
 ) -> None:
-    """A command may use the variables of all dialects."""
+    """It may be the project's directory, as with the variables of all dialects. Only scripts count there."""
     commands = {
         "a.sh": "$CLAUDE_PROJECT_DIR/a.sh",
         "b.sh": "${GEMINI_PROJECT_DIR}/b.sh --quiet",
         "c.sh": "bash '${HOOKLINE_PROJECT_DIR}/c.sh'",
         "d.sh": "bash ${CURSOR_PROJECT_DIR:-.}/d.sh",
+        "e.sh": "$(git rev-parse --show-toplevel)/e.sh",
+        "f.sh": "bash ${workspacePath}/f.sh > $OUT/log $OUT/build",
     }
-    for name in commands:
+    for name in (*commands, "log", "build/x.sh"):
+        (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text("true")
     hooks = "".join(f'[[hooks]]\non = "stop"\ncommand = "{each}"\n' for each in commands.values())
     (project / "hookline.toml").write_text(hooks)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import hookline
 from hookline.command_hooks.dialect import all_dialects
+from hookline.config.schema import Configuration
 
+HINTS = typing.get_type_hints(Configuration)
 SOURCE = Path(hookline.__file__).parent
 PACKAGES = ("command_hooks", "config", "cli")
 DIALECTS = "command_hooks/dialects"
@@ -52,6 +55,12 @@ def test_no_module_outside_of_the_dialects_names_one() -> None:
         imports += [(where, each) for each in _dialect_modules(tree) if each not in READERS]
     assert found == EXCEPTIONS
     assert imports == []
+
+
+def test_a_configuration_may_name_every_dialect_that_has_files() -> None:
+    """The schema is a layer below the dialects, so it has a list of its own."""
+    told = HINTS["dialects"].__args__[0].__args__[0].__args__
+    assert list(told) == [name for name, each in all_dialects().items() if each.has_files]
 
 
 def test_a_name_of_a_dialect_is_noticed() -> None:

@@ -20,6 +20,7 @@ from hookline.config.layers import Layer
 from hookline.config.locations import user_folder
 from hookline.config.script_dependencies import find_dependencies, find_module_files, is_script
 from hookline.errors import TrustError
+from hookline.shell_text import UNKNOWN
 from hookline.shell_text.started import StartSearch
 
 _VERSION = 1
@@ -281,6 +282,10 @@ def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
         search.search(data)
         for word in (whole, *search.words, *(() if search.is_whole else whole.split())):
             yield from _files_at(project, word)
+            _, unknown, rest = word.rpartition(UNKNOWN)
+            path = Path(os.path.normpath(project / rest.lstrip("/")))
+            if unknown and is_script(path):  # `$(pwd)/x.sh` may be ours
+                yield path
 
 
 def _files_at(project: Path, word: str) -> Iterator[Path]:
