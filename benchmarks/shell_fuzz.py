@@ -102,7 +102,9 @@ def look_again(cage: Cage, wrong: Wrong) -> Wrong | None:
 def compare(cage: Cage, kind: str, texts: Sequence[str]) -> Tally:
     """Read each text, and see what bash makes of those about which something is claimed."""
     readings = [(text, read_command(text)) for text in texts]
-    claimed = [(text, reading) for text, reading in readings if reading.known and reading.commands]
+    claimed = [
+        (text, reading) for text, reading in readings if reading.is_known and reading.commands
+    ]
     wrong: list[Wrong] = []
     for at in range(0, len(claimed), BATCH):
         batch = claimed[at : at + BATCH]
@@ -111,7 +113,7 @@ def compare(cage: Cage, kind: str, texts: Sequence[str]) -> Tally:
             (t, r, ran) for (t, r), ran in zip(batch, traces, strict=True) if not agrees(r, ran)
         ]
     wrong = [found for one in wrong if (found := look_again(cage, one))]
-    static = sum(reading.static for _, reading in claimed)
+    static = sum(reading.is_static for _, reading in claimed)
     return Tally(kind, len(texts), static, len(claimed) - static, wrong)
 
 

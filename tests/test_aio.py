@@ -16,7 +16,7 @@ from hookline._aio import (
     call_with_next,
     is_async_callable,
     is_being_cancelled,
-    within,
+    wait_within,
 )
 
 
@@ -217,10 +217,10 @@ async def test_what_is_waited_for_in_time_has_happened() -> None:
     async def fail() -> None:
         raise ValueError("no")
 
-    assert await within(5, asyncio.sleep(0))
-    assert not await within(0.01, asyncio.Event().wait())
+    assert await wait_within(5, asyncio.sleep(0))
+    assert not await wait_within(0.01, asyncio.Event().wait())
     with pytest.raises(ValueError, match="no"):
-        await within(5, fail())
+        await wait_within(5, fail())
 
 
 async def test_a_time_limit_holds_in_a_task_that_was_cancelled() -> None:
@@ -231,8 +231,8 @@ async def test_a_time_limit_holds_in_a_task_that_was_cancelled() -> None:
         try:
             await asyncio.sleep(60)
         finally:
-            seen.append(await within(0.01, asyncio.Event().wait()))
-            seen.append(await within(5, asyncio.sleep(0)))
+            seen.append(await wait_within(0.01, asyncio.Event().wait()))
+            seen.append(await wait_within(5, asyncio.sleep(0)))
 
     task = asyncio.create_task(work())
     await asyncio.sleep(0)

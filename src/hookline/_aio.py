@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-async def within(seconds: float, waiting: Awaitable[object]) -> bool:
+async def wait_within(seconds: float, waiting: Awaitable[object]) -> bool:
     """Wait for something for so long and no longer, and say whether it happened.
 
     Also in a task that was cancelled and has to see to its end: there `asyncio.timeout` gives up in early versions of

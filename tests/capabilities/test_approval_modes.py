@@ -283,7 +283,7 @@ def test_what_was_revoked_is_forgotten_in_the_journal_too(tmp_path: Path) -> Non
 
 def test_what_a_hook_may_do_to_remembered_answers() -> None:
     """A hook may forget answers, and never add one."""
-    state = AgentState(remembered={"x": Decision.allow(remember=True)}).checked()
+    state = AgentState(remembered={"x": Decision.allow(remember=True)}).freeze()
 
     def forge(ctx: Any) -> Any:
         import msgspec

@@ -74,7 +74,7 @@ async def test_a_tool_is_offered_once_it_is_enabled(way: str) -> None:
     assert "2 more tools are there and not enabled now." in driver.requests[0].tools[-1].description
     assert "1 more tool is there" in driver.requests[1].tools[-1].description
     saved = AgentState.from_json(result.state.to_json())
-    assert ToolRegistry.enabled(saved) == ("send_email",)
+    assert ToolRegistry.enabled_tools(saved) == ("send_email",)
 
 
 def test_a_call_to_a_tool_that_is_not_enabled_is_blocked() -> None:
@@ -100,7 +100,7 @@ def test_a_family_of_tools_is_enabled_by_a_pattern() -> None:
     )
     result = builder.build().run_sync("go")
     assert "Enabled: send_email, read_file." in result_texts(result)[0]
-    assert ToolRegistry.enabled(result.state) == ("send_email", "read_file")
+    assert ToolRegistry.enabled_tools(result.state) == ("send_email", "read_file")
     assert offered(driver)[1] == ["read_file", "send_email", "tools"]
 
 
@@ -142,7 +142,7 @@ def test_a_wrong_use_says_what_to_do(args: dict[str, Any], words: str) -> None:
     builder, _ = agent_of(call("tools", **args), say("done"))
     result = builder.build().run_sync("go")
     assert words in result_texts(result)[0]
-    assert ToolRegistry.enabled(result.state) == ()
+    assert ToolRegistry.enabled_tools(result.state) == ()
 
 
 def test_only_some_may_be_hidden() -> None:
@@ -228,7 +228,7 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
 
     whole, resumed = await lives(build)
     for result in resumed:
-        assert ToolRegistry.enabled(result.state) == ("send_email",)
+        assert ToolRegistry.enabled_tools(result.state) == ("send_email",)
         assert result_texts(result)[0] == result_texts(whole)[0]
     assert result_texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"
 

@@ -35,7 +35,7 @@ class Pretending(Runner):
     def matches(self, handler: Handler, ctx: Any) -> bool:
         return True
 
-    def written_facts(self, ctx: Any, dialect: str) -> RunFacts:
+    def prepare_facts(self, ctx: Any, dialect: str) -> RunFacts:
         return RunFacts("/p", "/p", "s")
 
     async def ask(

@@ -7,7 +7,7 @@ from typing import Any
 
 from hookline import AgentBuilder, ToolContext
 from hookline.capabilities import Approval
-from hookline.command_hooks.hook_kinds import filled, tool_of
+from hookline.command_hooks.hook_kinds import fill_arguments, tool_of
 from hookline.errors import ToolError
 from hookline.testing import ScriptedDriver, call, say
 from hookline.tools import tool
@@ -114,7 +114,7 @@ def test_places_are_filled_from_the_event() -> None:
     """At any depth; what is not there is empty, and what is no text is JSON."""
     payload = {"tool_input": {"file_path": "/a", "n": [1, 2]}, "cwd": "/p"}
     given = {"a": "${tool_input.file_path} in ${cwd}", "b": ["${tool_input.n}", 3], "c": "${x.y}"}
-    assert filled(given, payload) == {"a": "/a in /p", "b": ["[1, 2]", 3], "c": ""}
+    assert fill_arguments(given, payload) == {"a": "/a in /p", "b": ["[1, 2]", 3], "c": ""}
 
 
 def test_what_a_tool_is_called() -> None:

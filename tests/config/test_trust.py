@@ -290,6 +290,27 @@ def test_a_script_outside_of_the_project_is_trusted_with_it(
     assert list(fingerprints(project, layers)) == ["hookline.toml", str(tmp_path / "outside.sh")]
 
 
+def test_a_script_below_what_a_shell_knows_is_trusted(
+    project: Path, environ: dict[str, str]
+) -> None:
+    """It may be the project's directory, as with the variables of all dialects. Only scripts count there."""
+    commands = {
+        "a.sh": "$CLAUDE_PROJECT_DIR/a.sh",
+        "b.sh": "${GEMINI_PROJECT_DIR}/b.sh --quiet",
+        "c.sh": "bash '${HOOKLINE_PROJECT_DIR}/c.sh'",
+        "d.sh": "bash ${CURSOR_PROJECT_DIR:-.}/d.sh",
+        "e.sh": "$(git rev-parse --show-toplevel)/e.sh",
+        "f.sh": "bash ${workspacePath}/f.sh > $OUT/log $OUT/build",
+    }
+    for name in (*commands, "log", "build/x.sh"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("true")
+    hooks = "".join(f'[[hooks]]\non = "stop"\ncommand = "{each}"\n' for each in commands.values())
+    (project / "hookline.toml").write_text(hooks)
+    layers = [read_layer(path) for path in project_files(project)]
+    assert list(fingerprints(project, layers)) == ["hookline.toml", *commands]
+
+
 def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
     """Helpers beside it, their helpers, and packages as a whole; not what it does not import."""
     project = tmp_path / "project"

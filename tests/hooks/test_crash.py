@@ -7,12 +7,11 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
+from parcels import Parcel
 
 from hookline.errors import HookError, HooklineError
 from hookline.hooks import (
-    Context,
     Entry,
     HookAnswer,
     HookNames,
@@ -23,14 +22,6 @@ from hookline.hooks import (
     run_hooks,
 )
 from hookline.lifecycle import HookStack
-
-
-class Parcel(Context, frozen=True, kw_only=True):
-    note: str = ""
-
-    def noted(self, text: str) -> Parcel:
-        return msgspec.structs.replace(self, note=self.note + text)
-
 
 NOTES = frozenset({"note"})
 GATE = Point("gate", Parcel, changes=NOTES, blocks="the parcel stays", failure_blocks=True)

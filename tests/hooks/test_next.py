@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from parcels import Parcel
 
 from hookline.errors import HookError
 from hookline.hooks import (
-    Context,
     Entry,
     HookAnswer,
     HookNames,
@@ -24,19 +24,6 @@ from hookline.hooks import (
     run_hooks,
 )
 from hookline.lifecycle import HookStack
-
-
-class Parcel(Context, frozen=True, kw_only=True):
-    weight: int = 1
-    note: str = ""
-    sender: str = "ann"
-
-    def weighing(self, weight: int) -> Parcel:
-        return msgspec.structs.replace(self, weight=weight)
-
-    def noted(self, text: str) -> Parcel:
-        return msgspec.structs.replace(self, note=self.note + text)
-
 
 RULES: dict[str, Any] = {
     "changes": frozenset({"weight", "note"}),

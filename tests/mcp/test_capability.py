@@ -72,7 +72,7 @@ async def test_a_tool_that_changed_asks(plain: Plain, use: Any, notes: Path) -> 
     (notes / "called").unlink()
     async with McpServers(plain(), pins=pins) as mcp:
         why = "the tool 'echo' of MCP server 'plain' is described differently since its tools were trusted"
-        assert mcp.changed() == {ECHO: why}
+        assert mcp.changed_tools() == {ECHO: why}
         paused = (await use(mcp, call(ECHO, text="hi"))).run
         assert paused.status is RunStatus.PAUSED
         assert [(each.asked_by, each.reason) for each in paused.pending] == [("mcp-pins", why)]
@@ -98,7 +98,7 @@ async def test_a_changed_tool_can_be_accepted(plain: Plain, use: Any, notes: Pat
         mcp.accept(ECHO)
         assert (await use(mcp, call(ECHO, text="hi"))).run.status is RunStatus.COMPLETED
     async with McpServers(plain(), pins=pins) as mcp:
-        assert mcp.changed() == {}
+        assert mcp.changed_tools() == {}
 
 
 async def test_a_new_tool_of_a_trusted_server_asks(
@@ -110,7 +110,7 @@ async def test_a_new_tool_of_a_trusted_server_asks(
         pass
     (notes / "more").touch()
     async with McpServers(plain(), pins=pins) as mcp:
-        assert "is new" in mcp.changed()["mcp__plain__late"]
+        assert "is new" in mcp.changed_tools()["mcp__plain__late"]
         used = await use(mcp, call("mcp__plain__late"))
         assert used.run.status is RunStatus.PAUSED
         mcp.accept()

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from html.parser import HTMLParser
 
 import msgspec
 import pytest
+from html_page import Page
 from shown_runs import HOSTILE, TOKEN, ShownRuns
 
 from hookline.journal import CallAdmitted, CallSettled, PromptSubmitted, Record, RunFinished
@@ -61,29 +61,6 @@ WORDS = {
     ),
     "refused": ("sunday", "not on a Sunday", "Before the first step", "prompt_refused"),
 }
-
-
-class Page(HTMLParser):
-    """The texts of a page, its tags, and whether they are closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += "" if self.open[-1:] == ["style"] else f"{data}\n"
 
 
 def page_of(runs: ShownRuns, run_id: str) -> Page:

@@ -368,9 +368,9 @@ def test_the_tool_part(rule: str, tools: str, others: str) -> None:
     for tool in tools.split():
         assert Rule.parse(rule).covers(made(tool)), tool
         assert Rule.parse(rule).touches(made(tool)), tool
-        assert Rule.parse(f"{rule}(x)").names(tool), tool
+        assert Rule.parse(f"{rule}(x)").is_about(tool), tool
     for tool in others.split():
-        assert not Rule.parse(rule).names(tool), tool
+        assert not Rule.parse(rule).is_about(tool), tool
         assert not Rule.parse(rule).covers(made(tool)), tool
         assert not Rule.parse(rule).touches(made(tool)), tool
 

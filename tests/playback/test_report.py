@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,30 +148,6 @@ def test_a_report_fits_the_width_it_is_given(width: int) -> None:
 def test_times_are_shown_in_a_unit_that_fits(seconds: float, text: str) -> None:
     """Microseconds, milliseconds or seconds."""
     assert duration(seconds) == text
-
-
-class Page(HTMLParser):
-    """What is on a page, and whether its tags are closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
-            self.text += data
 
 
 def test_a_page_is_whole_and_holds_no_markup_of_the_record() -> None:

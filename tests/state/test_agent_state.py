@@ -134,7 +134,7 @@ COUNTERS = st.builds(
 STATES = st.builds(
     AgentState,
     messages=st.lists(MESSAGES, max_size=5).map(Log),
-    metadata=OBJECTS.map(lambda entries: AgentState(metadata=entries).checked().metadata),
+    metadata=OBJECTS.map(lambda entries: AgentState(metadata=entries).freeze().metadata),
     steps=st.lists(STEPS, max_size=2).map(Log),
     usage=USAGES,
     counters=COUNTERS,
@@ -275,11 +275,11 @@ def test_missing_metadata_has_a_default() -> None:
 
 def test_what_is_handed_in_plain_is_checked_before_it_is_used() -> None:
     """A state made by hand of dicts and lists becomes immutable, or is refused."""
-    made = AgentState(metadata={"a": [1]}, messages=[UserMessage("hi")]).checked()  # type: ignore[arg-type]
+    made = AgentState(metadata={"a": [1]}, messages=[UserMessage("hi")]).freeze()  # type: ignore[arg-type]
     assert type(made.metadata["a"]).__name__ == "FrozenList"
     assert type(made.messages) is Log
     with pytest.raises(NotJSONError, match="metadata is of type object"):
-        AgentState(metadata={"a": object()}).checked()
+        AgentState(metadata={"a": object()}).freeze()
 
 
 def test_a_state_cannot_be_changed() -> None:

@@ -355,7 +355,7 @@ def _begin(
     run_id = _identity(run_id, "run_id") or os.urandom(16).hex()
     session = _identity(session, "session") or state.session_id or run_id
     return next_state(
-        state.checked(), agent_id=definition.agent_id, run_id=run_id, session_id=session
+        state.freeze(), agent_id=definition.agent_id, run_id=run_id, session_id=session
     )
 
 

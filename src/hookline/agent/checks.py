@@ -298,7 +298,7 @@ def _with_state(entry: Entry, before: Any, after: Any) -> Any:
     if type(after.state) is not AgentState:
         raise HookError(entry.name, before.point, f"{after.state!r} is not an AgentState.")
     if type(after.state.metadata) is not FrozenDict:
-        after = msgspec.structs.replace(after, state=after.state.checked())
+        after = msgspec.structs.replace(after, state=after.state.freeze())
     kept = _check_kept(entry, before, after.state)
     if kept is not after.state:
         after = msgspec.structs.replace(after, state=kept)

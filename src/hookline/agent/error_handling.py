@@ -108,9 +108,9 @@ async def ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
 def _answer(run: Run, left: FailureHookContext, failures: int) -> ErrorDecision:
     """What the last hook decided, within the budgets and the longest wait of the error policy."""
     decision, policy = left.decision, run.setup.definition.error_policy
-    used_up = policy.used_up(decision.action, failures, run.state.counters.errors)
-    if used_up:
-        return ErrorDecision(ErrorAction.STOP, 0.0, used_up)
+    exceeded = policy.exceeded_budget(decision.action, failures, run.state.counters.errors)
+    if exceeded:
+        return ErrorDecision(ErrorAction.STOP, 0.0, exceeded)
     if decision.delay > policy.max_delay:
         decision = msgspec.structs.replace(decision, delay=policy.max_delay)
     if decision.action is not ErrorAction.RESCUE or decision.value is not None:
@@ -124,7 +124,7 @@ def _as_recorded(run: Run, info: ErrorInfo) -> ErrorInfo:
     When they are let through they are in the result of the call, and in the errors of the step.
     """
     plan = run.plans.after_tool_use
-    if plan is None or not plan.decides or info.error_class != ErrorClass.TOOL:
+    if plan is None or not plan.can_decide or info.error_class != ErrorClass.TOOL:
         return info
     return without_message(info)
 

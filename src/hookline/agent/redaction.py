@@ -132,4 +132,4 @@ def _state_without(before: AgentState, after: AgentState, redact: Redact) -> Age
     if cleaned is new:
         return after
     kept = {name: value for name, value in after.metadata.items() if name not in new}
-    return msgspec.structs.replace(after, metadata={**kept, **cleaned}).checked()
+    return msgspec.structs.replace(after, metadata={**kept, **cleaned}).freeze()

@@ -185,7 +185,7 @@ def recorded_result(story: Story, records: Sequence[Record], output: Plan | None
     if last.status in (RunStatus.COMPLETED, RunStatus.STOPPED):
         answer = last.text
         for entry in output.judges if output is not None else ():
-            restore = getattr(entry.registration.hook, "restored", None)
+            restore = getattr(entry.registration.hook, "restore_output", None)
             if restore is not None and last.stop_reason is not StopReason.OUTPUT_WITHHELD:
                 answer = restore(story.state)
     return RunResult(

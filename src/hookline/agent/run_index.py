@@ -204,7 +204,7 @@ _SPENT = frozenset({StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT, StopReason.CO
 _CUT_SHORT = (ResultStatus.CANCELLED, ResultStatus.NOT_RUN)
 
 
-def leaves_no_room(ran: HookRan) -> bool:
+def is_limit_stop(ran: HookRan) -> bool:
     """Whether a limit stopped a call before hooks were asked about it. The limit on calls comes after them."""
     is_limit = ran.hook == "limits" and ran.verdict == "stop" and ran.stop_reason in _SPENT
     return is_limit and ran.point == "before_tool_use"
@@ -397,7 +397,7 @@ class RunIndex:
         step = getattr(record, "step", None)
         self._step = step if isinstance(step, int) else self._step
         match record:
-            case HookRan() if leaves_no_room(record):
+            case HookRan() if is_limit_stop(record):
                 self.spent_steps.add(record.step or 0)
             case HookRan() if record.point == HookPoint.AROUND_STEP and not record.shadow:
                 before, after = part.around_steps.setdefault(record.step or 0, ([], []))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from hookline.agent import hook
-from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.notes import is_note_overwrite
 from hookline.capabilities.options import check_names
 from hookline.containment.links import real_path
 from hookline.containment.shell.words import join_words
@@ -201,7 +201,7 @@ class Approval:
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
-        if writes_our_notes(call):
+        if is_note_overwrite(call):
             return HookOutcome.block(f"'{STATE_KEY}' cannot be written by the model.")
         ruling = self.rules.judge(call, *self._roots_of(ctx))
         if ruling.decision == "deny":
@@ -221,7 +221,7 @@ class Approval:
         starter = _COMPANIONS.get(name)
         if starter is not None:
             rules = (*self.rules.allow, *self.rules.ask)
-            if mode is ApprovalMode.ASK_UNLISTED or any(rule.names(starter) for rule in rules):
+            if mode is ApprovalMode.ASK_UNLISTED or any(rule.is_about(starter) for rule in rules):
                 return None
         if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
             return HookOutcome.block(f"no rule allows this call of {name}.")

@@ -143,7 +143,7 @@ class Metadata:
             raise ToolError(
                 f"'{key}' can be read and not written.", remedy="Write under another key."
             )
-        value = _frozen(key, value)
+        value = _freeze(key, value)
         if value is not None and (size := _size(value)) > self._max_chars:
             raise ToolError(
                 f"the value for '{key}' has {size:,} characters of JSON; {self._max_chars:,} are the most.",
@@ -187,7 +187,7 @@ def _is_matched(key: str, patterns: tuple[str, ...]) -> bool:
     return any(matches(key, pattern) for pattern in patterns)
 
 
-def _frozen(key: str, value: object) -> JSONValue:
+def _freeze(key: str, value: object) -> JSONValue:
     try:
         return freeze(value, f"the value for '{key}'")
     except NotJSONError as error:

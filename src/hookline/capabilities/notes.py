@@ -31,6 +31,6 @@ def states_above(ctx: AgentContext) -> Iterator[AgentState]:
         above = above.parent
 
 
-def writes_our_notes(call: ToolCall) -> bool:
+def is_note_overwrite(call: ToolCall) -> bool:
     """Whether a call would overwrite a note of ours: those under `hookline.` are not for a model to write."""
     return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")

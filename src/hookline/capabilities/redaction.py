@@ -176,7 +176,7 @@ class Redaction:
         metadata = self.redactor.value(state.metadata, by_name=False)
         if metadata is not state.metadata:
             state = msgspec.structs.replace(state, metadata=metadata)
-        return None if state is ctx.state else ctx.with_state(state.checked())
+        return None if state is ctx.state else ctx.with_state(state.freeze())
 
     def _prompt(self, ctx: PromptHookContext) -> PromptHookContext | None:
         prompt = self.redactor.text(ctx.prompt)

@@ -97,7 +97,7 @@ class Skills:
         commands = self._commands
         if commands is None or commands.name not in definition.capabilities:
             return False
-        return has_commands(skill.hooks) and commands.knows(skill.page_path)
+        return has_commands(skill.hooks) and commands.has_read(skill.page_path)
 
     # --- the tool -----------------------------------------------------------------------------------
 

@@ -270,7 +270,7 @@ class _HandOver:
     def __call__(self, ctx: OutputHookContext) -> OutputHookContext:
         return ctx.with_output(self._capability.value(ctx.state))
 
-    def restored(self, state: AgentState) -> Any:
+    def restore_output(self, state: AgentState) -> Any:
         """The output of a run that ended in another process."""
         return self._capability.value(state)
 

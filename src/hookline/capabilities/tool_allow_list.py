@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from hookline.agent import Note, hook
-from hookline.capabilities.notes import states_above, writes_our_notes
+from hookline.capabilities.notes import is_note_overwrite, states_above
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
@@ -102,7 +102,7 @@ class ToolAllowList:
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         call = ctx.tool_call
-        if writes_our_notes(call):
+        if is_note_overwrite(call):
             return HookOutcome.block("a model cannot write Hookline's own metadata")
         rules = self._rules_for(ctx)
         is_named = _is_named(call.name, rules)
@@ -133,7 +133,7 @@ class ToolAllowList:
 def _is_named(tool: str, rules: Rules) -> bool:
     """Whether a tool is on the list, for whichever calls."""
     names = (tool, _COMPANIONS.get(tool, tool))
-    return any(rule.names(name) for rule in rules.allow for name in names)
+    return any(rule.is_about(name) for rule in rules.allow for name in names)
 
 
 def _list_rules(rules: Rules) -> str:

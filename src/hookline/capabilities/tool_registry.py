@@ -46,7 +46,7 @@ class ToolRegistry:
         self._hide = check_names(self.name, "hide", hide, '"read", "mcp__github__*"')
 
     @staticmethod
-    def enabled(state: AgentState) -> tuple[str, ...]:
+    def enabled_tools(state: AgentState) -> tuple[str, ...]:
         """The tools that were enabled."""
         kept = state.metadata.get(KEY)
         return tuple(kept) if isinstance(kept, list) else ()
@@ -55,7 +55,7 @@ class ToolRegistry:
         return (
             _is_matched(name, self._always)
             or not _is_matched(name, self._hide)
-            or name in self.enabled(state)
+            or name in self.enabled_tools(state)
         )
 
     def notes(self, definition: Definition) -> Iterator[Note]:
@@ -164,7 +164,7 @@ class ToolRegistry:
         if not ctx.execution.is_success or args["action"] != "enable":
             return None
         chosen = _choose(_without_own_tool(ctx.run.tools), "enable", args["names"])
-        before = self.enabled(ctx.state)
+        before = self.enabled_tools(ctx.state)
         now = tuple(dict.fromkeys((*before, *(spec.name for spec in chosen))))
         return ctx.with_metadata(KEY, list(now)) if now != before else None
 

@@ -225,13 +225,13 @@ def _one_key_at_a_time(show_again: Callable[[], None]) -> Iterator[None]:
     before = termios.tcgetattr(descriptor)
     loop = asyncio.get_running_loop()
 
-    def continued() -> None:
+    def on_continue() -> None:
         if os.tcgetpgrp(descriptor) == os.getpgrp():
             tty.setcbreak(descriptor)
             show_again()
 
     # Not with a handler of the loop, which would take the signals away from the watchdog.
-    last = signal.signal(signal.SIGCONT, lambda *_: loop.call_soon_threadsafe(continued))
+    last = signal.signal(signal.SIGCONT, lambda *_: loop.call_soon_threadsafe(on_continue))
     try:
         tty.setcbreak(descriptor)
         yield

@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import contextlib
 import gc
+import hashlib
 import logging
+import os
 import shlex
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -20,12 +22,12 @@ from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.guards import Guards, can_ask
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.json_output import print_json
-from hookline.cli.notices import is_new
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
 from hookline.config import Settings
+from hookline.config.locations import data_folder
 from hookline.config.schema import LimitSettings
 from hookline.errors import HookError, JournalError, UsageError
 from hookline.journal import (
@@ -59,6 +61,20 @@ def limits_for(settings: Settings) -> LimitSettings:
     return LimitSettings(**{name: getattr(limits, name) for name in names})
 
 
+def _is_new_notice(text: str) -> bool:
+    """Whether this user sees a notice for the first time. If that cannot be noted, it is shown again."""
+    path = data_folder(os.environ) / "notices"
+    mark = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if mark in path.read_text().split():
+            return False
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with path.open("a") as file:
+            file.write(f"{mark}\n")
+    return True
+
+
 class _LogHandler(logging.Handler):
     """Shows log messages as lines among the others."""
 
@@ -87,7 +103,9 @@ class _LogHandler(logging.Handler):
         ):  # ValueError: the stream of an earlier command is closed
             if getattr(record, "is_protection", False):
                 self._screen.note(text)
-            elif not self._screen.quiet and (not getattr(record, "is_once", False) or is_new(text)):
+            elif not self._screen.quiet and (
+                not getattr(record, "is_once", False) or _is_new_notice(text)
+            ):
                 self._screen.line(f"  {self._screen.paint('log', 'yellow')} {printable(text)}")
 
 
@@ -145,7 +163,7 @@ class Console:
 
     def _note(self, text: str) -> None:
         """Show what a user needs to read once."""
-        if not self.screen.quiet and is_new(text):
+        if not self.screen.quiet and _is_new_notice(text):
             self.screen.line(f"hookline: {printable(text)}")
 
     def listen(self, record: Record) -> None:
@@ -182,7 +200,7 @@ class Console:
         self._refusal, self._active = None, 0.0
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
-        with self.interrupts.handled():
+        with self.interrupts.handle_signals():
             result = await self._run(agent, start())
             while result.status is RunStatus.PAUSED and self.can_ask and not self.interrupts.hits:
                 answers = await self._ask(result, agent)

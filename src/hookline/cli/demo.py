@@ -178,7 +178,7 @@ class Demo:
         """Show and run a `hookline` command in the folder."""
         from hookline.cli.main import main
 
-        print(f"$ hookline {' '.join(map(_quoted, arguments))}", flush=True)
+        print(f"$ hookline {' '.join(map(_quote, arguments))}", flush=True)
         code = main(arguments)
         sys.stdout.flush()
         if code == Exit.INTERRUPTED:
@@ -218,7 +218,7 @@ def _title(words: str) -> None:
     print(f"\n--- {words}\n", flush=True)
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     return f'"{word}"' if " " in word and '"' not in word else shlex.quote(word)
 
 

@@ -68,7 +68,7 @@ class Interrupts:
         self.cancel()
 
     @contextlib.contextmanager
-    def handled(self) -> Iterator[None]:
+    def handle_signals(self) -> Iterator[None]:
         """Handle the signals within this block. After a second Ctrl-C, another one ends the process at any time."""
         loop, pressed = asyncio.get_running_loop(), 0
 
@@ -85,7 +85,7 @@ class Interrupts:
         actions = {signal.SIGINT: press, signal.SIGTERM: end, signal.SIGHUP: end}
         before = {number: signal.signal(number, act) for number, act in actions.items()}
         try:
-            with _watched():
+            with _watch_signals():
                 yield
         finally:
             if pressed > 1:
@@ -95,7 +95,7 @@ class Interrupts:
 
 
 @contextlib.contextmanager
-def _watched() -> Iterator[None]:
+def _watch_signals() -> Iterator[None]:
     """Have the watchdog read the signals within this block."""
     pipe = _start_watchdog()
     if pipe is None:

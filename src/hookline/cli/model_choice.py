@@ -65,8 +65,8 @@ def find_choices(folder: Path) -> list[Choice]:
     return [
         Choice(SMALL, "the small model here: no key, often wrong"),
         *_files(folder),
-        *_served(),
-        *_keyed(),
+        *_server_choices(),
+        *_key_choices(),
     ]
 
 
@@ -80,7 +80,7 @@ def _files(folder: Path) -> Iterator[Choice]:
                 yield Choice(f"local:{path}", f"a file, {path.stat().st_size / 1e9:.1f} GB")
 
 
-def _served() -> Iterator[Choice]:
+def _server_choices() -> Iterator[Choice]:
     for provider, names in _ask_servers().items():
         extra = missing_extra(provider)
         needs = f'; needs: pip install "hookline[{extra}]"' if extra else ""
@@ -88,7 +88,7 @@ def _served() -> Iterator[Choice]:
             yield Choice(f"{provider}:{name}", f"{_SERVERS[provider][0]} on this machine{needs}")
 
 
-def _keyed() -> Iterator[Choice]:
+def _key_choices() -> Iterator[Choice]:
     for provider in provider_names():
         variable = next((each for each in key_variables(provider) if os.environ.get(each)), "")
         if variable and not missing_extra(provider):

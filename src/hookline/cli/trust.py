@@ -23,6 +23,7 @@ from hookline.command_hooks import (
     TrustStore,
     not_covered,
 )
+from hookline.command_hooks.dialect import page_folders
 from hookline.config import Layer, TrustStatus
 from hookline.config.layers import read_layer
 from hookline.config.locations import is_file, own_file, project_files, project_of
@@ -111,7 +112,7 @@ class ProjectTrust:
     def changes(self) -> list[str]:
         """The files that are not as they were trusted, as far as that is known; none if there was no trust."""
         changed: set[str] = set()
-        if self._trust.knows(self.project):
+        if self._trust.is_known(self.project):
             changed.update(self._trust.changes(self.project, self._prints))
         before, now = self._trust.hook_texts(self.project), self._hooks.texts
         if before:
@@ -157,7 +158,7 @@ class ProjectTrust:
                 f"{self.project} was changed while you read it, so it is not trusted.",
                 remedy="Look again: hookline trust --show.",
             )
-        if self._prints or self._trust.knows(self.project):
+        if self._prints or self._trust.is_known(self.project):
             self._trust.approve(self.project, self._prints, self._texts)
         if self._foreign or TrustStore().was_trusted(self.project):
             TrustStore().approve(self._hooks)
@@ -218,13 +219,14 @@ def hook_trust_status(project: Path, hooks: TrustedHooks, foreign: list[str]) ->
 
 def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
     """Lines about the hooks in other agents' files of the project, and in its subagents and skills."""
+    usual = page_folders(project)
     found = CommandHooks.discover(
         project,
         home="/dev/null/nobody",
         managed=False,
         trust=False,
-        agents=[*pages["agents"], project / ".claude/agents"],
-        skills=[*pages["skills"], project / ".claude/skills"],
+        agents=[*pages["agents"], *usual["agents"]],
+        skills=[*pages["skills"], *usual["skills"]],
         project_plugins=pages["plugins"],
     )
     lines = []

@@ -22,9 +22,9 @@ from hookline.command_hooks.handler import (
     Handler,
     ProgramAnswer,
     RunFacts,
-    labelled,
+    with_label,
 )
-from hookline.command_hooks.objections import ENDS, is_used_up, objections_in_a_row, used_up
+from hookline.command_hooks.objections import ENDS, cap_message, is_used_up, objections_in_a_row
 from hookline.command_hooks.runner import HookReply, Runner, once_mark, with_once_mark
 from hookline.errors import CommandHookError, HooklineError
 from hookline.hooks import Context, HookOutcome, Kind
@@ -114,9 +114,9 @@ class HandlerBatch:
         handler = self.handlers[index]
         if handler.is_async:
             self._async_hooks.start(
-                handler, ctx, self._runner.written_facts(ctx, self._dialect.name)
+                handler, ctx, self._runner.prepare_facts(ctx, self._dialect.name)
             )
-            return self._asked_once(handler, ctx, None) if handler.once else None
+            return self._remember_asked(handler, ctx, None) if handler.once else None
         firing = await self._fire(index, ctx)
         reply = firing.replies.pop(index)
         if not firing.replies:
@@ -130,7 +130,7 @@ class HandlerBatch:
         if firing is not None and firing.occasion == occasion and index in firing.replies:
             return firing
         firing = self._firings[run_id] = _Firing(
-            occasion, self._runner.written_facts(ctx, self._dialect.name)
+            occasion, self._runner.prepare_facts(ctx, self._dialect.name)
         )
         wanted = [index]
         for number, other in enumerate(self.handlers):
@@ -168,7 +168,7 @@ class HandlerBatch:
             answer = msgspec.structs.replace(answer, stops=True)
         outcome = AnswerEffect(handler, ctx, answer, firing.facts).outcome()
         if handler.once and answer.decision != "deny":
-            outcome = self._asked_once(handler, ctx, outcome)
+            outcome = self._remember_asked(handler, ctx, outcome)
         if outcome is not None and outcome.answer is not None:
             call = expect_context(ctx, ToolHookContext).tool_call
             self._runner.run(ctx.state).answered_call = call.id
@@ -179,7 +179,7 @@ class HandlerBatch:
             sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
         return self._with_others(ctx, outcome, firing)
 
-    def _asked_once(
+    def _remember_asked(
         self, handler: Handler, ctx: AgentContext, outcome: HookOutcome | None
     ) -> HookOutcome:
         """The outcome of a hook that was asked for its one time, which the run and the session remember."""
@@ -346,7 +346,7 @@ class AnswerEffect:
         if not is_used_up(self.handler, times):
             kept = ctx.with_state(ctx.state.with_messages(Log())) if answer.clears_context else None
             return HookOutcome.block("\n".join(wishes), kept)
-        words = used_up(times, " ".join(wishes))
+        words = cap_message(times, " ".join(wishes))
         if ctx.point == HookPoint.STOP:
             return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
         return self._proceed(ctx, (words,))
@@ -361,7 +361,7 @@ class AnswerEffect:
     def _subagent_start(self, ctx: SubagentHookContext) -> HookOutcome | None:
         if self.answer.decision == "deny":
             return HookOutcome.block(self._reason())
-        words = [labelled(self.handler.name, text) for text in self.answer.contexts]
+        words = [with_label(self.handler.name, text) for text in self.answer.contexts]
         if not words:
             return self._proceed(ctx)
         return self._proceed(ctx.with_prompt("\n\n".join([ctx.prompt, *words])))
@@ -373,7 +373,7 @@ class AnswerEffect:
 
     def _execution_start(self, ctx: AgentContext) -> HookOutcome | None:
         if self._dialect.is_restart(self.handler.event):  # nothing can be refused
-            return self._proceed(self._titled(self.with_words(ctx)))
+            return self._proceed(self._with_title(self.with_words(ctx)))
         return self._plain(ctx)
 
     def _before_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
@@ -385,14 +385,14 @@ class AnswerEffect:
             request = self._dialect.change_request(request, self.answer)
         if self.answer.contexts and (is_after_summary or not is_lasting):
             name = self.handler.name
-            words = [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
+            words = [UserMessage(with_label(name, text), by=name) for text in self.answer.contexts]
             request = request.with_messages((*request.messages, *words))
         if request is not ctx.request:
             ctx = ctx.with_request(request)
         if is_after_summary:  # it decides nothing there
             return self._proceed(ctx)
         text = self._dialect.new_response(self.answer)
-        return self._decided(ctx if text is None else ctx.with_response(text))
+        return self._make_outcome(ctx if text is None else ctx.with_response(text))
 
     def _after_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
         if self.handler.event in self._dialect.displaying:  # it is about what is shown only
@@ -401,18 +401,18 @@ class AnswerEffect:
         text = self._dialect.new_response(self.answer)
         if text is not None and ctx.response is not None:
             ctx = ctx.with_response(ctx.response.with_text(text))
-        return self._decided(ctx)
+        return self._make_outcome(ctx)
 
     def _plain(self, ctx: AgentContext) -> HookOutcome | None:
         answer = self.answer
-        ctx = self._titled(self.with_words(ctx))
+        ctx = self._with_title(self.with_words(ctx))
         if answer.prompt and isinstance(ctx, PromptHookContext):
             ctx = ctx.with_prompt(answer.prompt)
         elif answer.prompt and ctx.point == HookPoint.SESSION_START:
             ctx = ctx.with_state(ctx.state.with_user_message(answer.prompt))
         if isinstance(ctx, OutputHookContext) and answer.updated_output is not UNCHANGED:
             ctx = ctx.with_output(answer.updated_output)
-        return self._decided(ctx)
+        return self._make_outcome(ctx)
 
     # --- parts ----------------------------------------------------------------------------------------
 
@@ -420,7 +420,7 @@ class AnswerEffect:
         """The reason of a refusal; the words to the user if there is no other."""
         return self.answer.reason or "\n".join(self.answer.messages) or _NO_REASON
 
-    def _decided(self, ctx: AgentContext) -> HookOutcome | None:
+    def _make_outcome(self, ctx: AgentContext) -> HookOutcome | None:
         answer, point = self.answer, ctx.point
         is_strict = self._dialect.is_strict
         if answer.decision == "deny" and ("block" in point.verdicts or is_strict):
@@ -445,10 +445,12 @@ class AnswerEffect:
             return ctx
         state = ctx.state
         for text in texts:
-            state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
+            state = state.with_user_message(
+                with_label(self.handler.name, text), by=self.handler.name
+            )
         return ctx.with_state(state)
 
-    def _titled(self, ctx: A) -> A:
+    def _with_title(self, ctx: A) -> A:
         """The context with the hook's title of the session."""
         title = " ".join(self.answer.title.split())[:_LONGEST_TITLE]
         is_kept = title and "state" in ctx.point.changes
@@ -530,7 +532,7 @@ class AsyncHooks:
         state = ctx.state
         for handler, answer in waiting:
             for text in (*answer.contexts, *((answer.reason,) if answer.decision else ())):
-                state = state.with_user_message(labelled(handler.name, text), by=handler.name)
+                state = state.with_user_message(with_label(handler.name, text), by=handler.name)
         failed = [
             f"{handler.name}: {answer.problem}" for handler, answer in waiting if answer.problem
         ]
@@ -556,7 +558,9 @@ class AsyncHooks:
         words = "\n".join(f"{handler.name}: {answer.reason}" for handler, answer in wishes)
         times = objections_in_a_row(ctx)
         if all(is_used_up(handler, times) for handler, _ in wishes):
-            return HookOutcome.stop(used_up(times, words), stop_reason=StopReason.OBJECTION_LIMIT)
+            return HookOutcome.stop(
+                cap_message(times, words), stop_reason=StopReason.OBJECTION_LIMIT
+            )
         return HookOutcome.block(words)
 
     async def end(self, ctx: AgentContext) -> None:

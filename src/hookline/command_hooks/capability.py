@@ -39,9 +39,9 @@ from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.trust_store import (
     TrustStore,
     Untrusted,
-    kept_from_starting,
-    pinned,
-    untrusted,
+    find_untrusted,
+    pin_hook,
+    start_policies,
 )
 from hookline.command_hooks.trusted_files import definition_digest, scripts_of
 from hookline.definition import Definition
@@ -109,7 +109,7 @@ class CommandHooks:
         handlers = [each if isinstance(each, Handler) else read_hook(each) for each in hooks]
         if on_failure is not None:
             handlers = [with_fail_mode(each, on_failure) for each in handlers]
-        self.handlers = tuple(pinned(each, self.project) for each in handlers)
+        self.handlers = tuple(pin_hook(each, self.project) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the files, in sentences."""
         self.untrusted = Untrusted()
@@ -183,9 +183,9 @@ class CommandHooks:
         handlers = _with_fail_modes(
             find_hooks(search, read), failures, project_failures, warnings.append
         )
-        handlers = [pinned(each, where) for each in handlers]
+        handlers = [pin_hook(each, where) for each in handlers]
         places = (*agents, *skills, *given)
-        off = untrusted(handlers, where, trust, places, reads_files=read is None or bool(read))
+        off = find_untrusted(handlers, where, trust, places, reads_files=read is None or bool(read))
         handlers = [each for each in handlers if each not in off.held]
         warnings += off.warnings
         made = cls(
@@ -247,7 +247,7 @@ class CommandHooks:
         labels = {each.source.label for each in self.held_back}
         for page in self._pages:
             if page.label in labels:
-                yield from kept_from_starting(page, self.project)
+                yield from start_policies(page, self.project)
         if self.at("session_start"):
             options = HookOptions(
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
@@ -266,7 +266,7 @@ class CommandHooks:
             options["priority"] = -1000  # after those that start more of them
             yield register(HookPoint.STOP, self._async_hooks.object_to_end, options)
         if self.cap_of_others is not None:
-            yield from self._capped(self.cap_of_others)
+            yield from self._register_caps(self.cap_of_others)
         later = self.at("before_inference")
         if any(each.event in dialect_of(each).after_compaction for each in later):
             options = HookOptions(name=f"{self.name}-summaries", tier="observer", priority=-1000)
@@ -294,15 +294,15 @@ class CommandHooks:
 
         A program that makes an agent once and changes scripts later does not want this.
         """
-        self.handlers = tuple(pinned(each, self.project, anybodys=True) for each in self.handlers)
+        self.handlers = tuple(pin_hook(each, self.project, anybodys=True) for each in self.handlers)
 
-    def knows(self, page: str | os.PathLike[str]) -> bool:
+    def has_read(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a page were read: they run, or its subagent or skill cannot start."""
         real = os.path.realpath(page)
         return any(os.path.realpath(each.path) == real for each in self._pages)
 
     @property
-    def counts_objections(self) -> bool:
+    def has_own_caps(self) -> bool:
         """Whether a hook with a cap of its own is asked at the end of a run."""
         ends = [each for point in ENDS for each in self.at(point)]
         return any(dialect_of(each).caps_objections for each in ends)
@@ -323,7 +323,7 @@ class CommandHooks:
         for handler in sorted(handlers, key=_is_later):
             # Those that only observe are not started with those that decide, and those that are not asked in child
             # runs not with those that are.
-            kind = (_is_later(handler), self._observes(handler), _scope(point, handler))
+            kind = (_is_later(handler), self._is_observer(handler), _scope(point, handler))
             groups.setdefault((handler.source.dialect, *kind), []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
@@ -332,12 +332,12 @@ class CommandHooks:
             for index, handler in enumerate(members):
                 count = names[handler.name] = names.get(handler.name, 0) + 1
                 name = handler.name if count == 1 else f"{handler.name} ({count})"
-                yield self._registered(point, batch, index, handler, name)
+                yield self._register(point, batch, index, handler, name)
 
-    def _registered(
+    def _register(
         self, point: str, batch: HandlerBatch, index: int, handler: Handler, name: str
     ) -> Registration:
-        observes = self._observes(handler)
+        observes = self._is_observer(handler)
         dialect = dialect_of(handler)
         if point in ENDS and dialect.caps_objections:
             self._own_caps.add(name)
@@ -354,13 +354,13 @@ class CommandHooks:
         digest = definition_digest(handler, self.project)
         return msgspec.structs.replace(made, each_process=again, external=digest)
 
-    def _observes(self, handler: Handler) -> bool:
+    def _is_observer(self, handler: Handler) -> bool:
         """Whether it decides nothing; one that says what is shown is waited for, if there is a display."""
         dialect = dialect_of(handler)
         is_shown = handler.event in dialect.displaying and self.runner.display is not None
         return handler.event in dialect.observing and not is_shown
 
-    def _capped(self, most: int) -> Iterator[Registration]:
+    def _register_caps(self, most: int) -> Iterator[Registration]:
         self._own_caps.add(f"{self.name}-news")
         cap = ObjectionCap(most, self._own_caps)
         self._caps.append(cap)

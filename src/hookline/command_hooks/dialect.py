@@ -199,6 +199,10 @@ class Dialect:
     """Directories of a project where any new file is a new hook."""
     manifests: ClassVar[tuple[str, ...]] = ()
     """Files of a plugin that say which hooks it has."""
+    agent_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project with subagents, whose pages may have hooks."""
+    skill_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project with skills, whose pages may have hooks."""
 
     def find(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
         """The hooks of all its files, for a project and a user."""
@@ -288,6 +292,8 @@ class Dialect:
     identity_variables: ClassVar[frozenset[str]] = _NONE
     """More variables by which scripts recognise the agent. They are not inherited, nor are those for plugins and
     skills: scripts would use another dialect."""
+    reserved_prefixes: ClassVar[tuple[str, ...]] = ()
+    """How variables begin, in capitals, that a hook cannot set for commands and for later hooks."""
     scrub_variables: ClassVar[frozenset[str]] = _NONE
     """Variables with which a user keeps credentials from all hooks."""
     project_variables: ClassVar[frozenset[str]] = _NONE
@@ -442,6 +448,17 @@ def dialect_of(handler: Handler | HookSource) -> Dialect:
     return dialect_named((handler.source if isinstance(handler, Handler) else handler).dialect)
 
 
+def page_folders(project: Path) -> dict[str, list[Path]]:
+    """The usual directories of a project's subagents (`agents`) and skills (`skills`), whose pages may have hooks."""
+    known = list(all_dialects().values())
+    agents = dict.fromkeys(name for each in known for name in each.agent_folders)
+    skills = dict.fromkeys(name for each in known for name in each.skill_folders)
+    return {
+        "agents": [project / name for name in agents],
+        "skills": [project / name for name in skills],
+    }
+
+
 # --- hooks of all of them --------------------------------------------------------------------------------
 
 
@@ -451,14 +468,14 @@ def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> lis
     handlers: list[Handler] = []
     for name, dialect in all_dialects().items():
         if name not in wanted:
-            handlers += _found(dialect, lambda each: each.find_named(search))
+            handlers += _find(dialect, lambda each: each.find_named(search))
     for name in wanted:
         _check_files(name)
-        handlers += _found(dialect_named(name), lambda each: each.find(search))
-    return [_required(each) for each in handlers]
+        handlers += _find(dialect_named(name), lambda each: each.find(search))
+    return [_with_managed_fail_mode(each) for each in handlers]
 
 
-def _found(
+def _find(
     dialect: Dialect, find: Callable[[Dialect], Iterable[Handler]], file: str = ""
 ) -> list[Handler]:
     """The hooks that a dialect finds. Of files that it fails on nobody knows which guards are in them."""
@@ -480,7 +497,7 @@ def read_file(path: Path, dialect: str, level: Level, search: HookSearch) -> lis
     if not path.is_file():
         raise UsageError(f"there is no file '{path}'.", remedy="Name a file with hooks.")
     _check_files(dialect)
-    return _found(dialect_named(dialect), lambda each: each.read(path, level, search), str(path))
+    return _find(dialect_named(dialect), lambda each: each.read(path, level, search), str(path))
 
 
 def _with_files() -> tuple[str, ...]:
@@ -494,7 +511,7 @@ def _check_files(name: str) -> None:
         )
 
 
-def _required(handler: Handler) -> Handler:
+def _with_managed_fail_mode(handler: Handler) -> Handler:
     """An administrator's hook fails closed in any dialect."""
     if handler.source.level is not Level.MANAGED:
         return handler

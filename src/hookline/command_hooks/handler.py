@@ -128,7 +128,7 @@ class Handler(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name in the journal: the file, and the command."""
-        said = self.label or _shortened(self.runs)
+        said = self.label or _shorten(self.runs)
         where = self.source.label or self.source.dialect
         return f"{where}: {said}"
 
@@ -222,7 +222,7 @@ class HookSearch(msgspec.Struct, frozen=True):
         return HookSource(dialect, level, str(path), label, root, data)
 
 
-def _shortened(text: str, most: int = 80) -> str:
+def _shorten(text: str, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 + 3 :]}"
 
 
@@ -446,7 +446,7 @@ def refusal_in(text: str) -> str:
 
 
 def _excerpt(text: str) -> str:
-    return _shortened(" ".join(text[:_LONGEST_EXCERPT].split()))
+    return _shorten(" ".join(text[:_LONGEST_EXCERPT].split()))
 
 
 def decision_words(found: Mapping[str, Any]) -> set[str]:
@@ -520,7 +520,7 @@ def json_line(value: Any) -> bytes:
     return _COMPACT.encode(value).encode(errors="replace") + b"\n"
 
 
-def labelled(hook: str, text: str) -> str:
+def with_label(hook: str, text: str) -> str:
     """A hook's words to the model, under its name. It cannot close its own label."""
     name = hook.replace('"', "'").replace("<", "(").replace(">", ")")
     inside = _CLOSING.sub(r"<\\/", text)

@@ -96,7 +96,7 @@ def _post(handler: Handler, body: bytes) -> ProgramResult:
 
     parts = urlsplit(handler.url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    headers = {name: _filled_header(value, handler) for name, value in handler.headers.items()}
+    headers = {name: _fill_header(value, handler) for name, value in handler.headers.items()}
     headers |= {"Content-Type": "application/json", "User-Agent": "hookline"}
     connection = http.client.HTTPConnection(
         parts.hostname or "", parts.port, timeout=handler.timeout
@@ -124,7 +124,7 @@ def _post(handler: Handler, body: bytes) -> ProgramResult:
     return ProgramResult(0, text)
 
 
-def _filled_header(value: str, handler: Handler) -> str:
+def _fill_header(value: str, handler: Handler) -> str:
     """A header with the variables that the hook may use; others are empty."""
 
     def put(found: re.Match[str]) -> str:
@@ -151,10 +151,10 @@ async def _call_tool(
 
     The user agreed to the call with the hook, so no question is asked. What a policy forbids is not called.
     """
-    tool = _found(handler.tool, ctx)
+    tool = _find_tool(handler.tool, ctx)
     if tool is None:
         return not_started(f"the tool '{handler.tool}' is not connected")
-    call = ToolCall("hook", handler.tool, filled(handler.input, payload))
+    call = ToolCall("hook", handler.tool, fill_arguments(handler.input, payload))
     try:
         values = tool.validate_call(call).values
         refused = await _refusal(call, ctx)
@@ -169,7 +169,7 @@ async def _call_tool(
     return ProgramResult(0, result if isinstance(result, str) else json.dumps(result, default=str))
 
 
-def _found(name: str, ctx: AgentContext) -> Any:
+def _find_tool(name: str, ctx: AgentContext) -> Any:
     """The tool, of this run or of one above it: a guard holds in child runs without such a tool, too."""
     run = ctx.run if ctx.has_run else None
     while run is not None:
@@ -193,12 +193,12 @@ async def _refusal(call: ToolCall, ctx: AgentContext) -> str:
     return f"{result.reason} ({result.decided_by})" if is_forbidden else ""
 
 
-def filled(value: Any, payload: Mapping[str, Any]) -> Any:
+def fill_arguments(value: Any, payload: Mapping[str, Any]) -> Any:
     """The arguments of a tool, with `${tool_input.file_path}` and the like replaced by what is in the event."""
     if isinstance(value, Mapping):
-        return {str(name): filled(each, payload) for name, each in value.items()}
+        return {str(name): fill_arguments(each, payload) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [filled(each, payload) for each in value]
+        return [fill_arguments(each, payload) for each in value]
     if not isinstance(value, str):
         return value
     return _PLACE.sub(lambda found: _text(found[1], payload), value)
@@ -216,8 +216,6 @@ def _text(path: str, payload: Mapping[str, Any]) -> str:
 # --- a model ------------------------------------------------------------------------------------------
 
 _OWN = "inherit"
-_CLAUDES = "claude-"
-"""How other agents name the models of a provider that we name first."""
 _PLACES = re.compile(r"(?<!\\)\$ARGUMENTS")
 _MOST_STEPS = 50
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
@@ -247,18 +245,18 @@ class HookModels:
             return None
         if name not in self._drivers:
             try:
-                self._drivers[name] = self._made(name)
+                self._drivers[name] = self._make_driver(name)
             except HooklineError as error:
                 self._problems[name] = error.message
                 return None
         return self._drivers[name]
 
-    def _made(self, name: str) -> Any:
+    def _make_driver(self, name: str) -> Any:
         from hookline.drivers import driver_for  # takes a while to load
+        from hookline.providers.catalogue import full_name
 
         meant = self._meanings.get(name, name)
-        is_short = isinstance(meant, str) and meant.startswith(_CLAUDES)
-        return driver_for(f"anthropic:{meant}" if is_short else meant)
+        return driver_for(full_name(meant) if isinstance(meant, str) else meant)
 
     def complaints(self, handlers: Iterable[Handler]) -> Iterator[str]:
         """What is wrong with the names of models in hooks."""

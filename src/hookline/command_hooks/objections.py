@@ -22,7 +22,7 @@ def is_used_up(handler: Handler, in_a_row: int) -> bool:
     return cap is not None and in_a_row >= cap
 
 
-def used_up(times: int, wishes: str) -> str:
+def cap_message(times: int, wishes: str) -> str:
     """Why a run ends all the same."""
     return f"stop hooks objected {times} times in a row, which is the limit; the last: {wishes}"
 
@@ -63,9 +63,9 @@ class ObjectionCap:
         """Override an objection above the cap."""
         said = await next(ctx)
         is_settled = ctx.continuation is not None and ctx.continuation.is_forbidden
-        if is_settled or _continues(ctx) or said.decided_by in self._apart:
+        if is_settled or _is_continuing(ctx) or said.decided_by in self._apart:
             return said
-        if not said.is_blocked and not _continues(said.context):
+        if not said.is_blocked and not _is_continuing(said.context):
             return said
         run_id = getattr(ctx, "child_run_id", "") or ctx.state.run_id
         made = self._made.get(run_id, 0)
@@ -84,7 +84,7 @@ class ObjectionCap:
         }
 
 
-def _continues(ctx: AgentContext) -> bool:
+def _is_continuing(ctx: AgentContext) -> bool:
     """Whether an evaluation already has the run continue, which is another way to object."""
     is_own = ctx.point == HookPoint.STOP
     return is_own and ContinuationOutcome.from_evaluations(ctx.evaluations).should_continue

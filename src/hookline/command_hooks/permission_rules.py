@@ -20,12 +20,12 @@ def check_rule(text: str) -> None:
         Rule.parse(each)
 
 
-def applies(text: str, call: ToolCall, cwd: str) -> bool:
+def is_rule_for(text: str, call: ToolCall, cwd: str) -> bool:
     """Whether an `if` is about a call. It should be one rule; of several any will do."""
-    return any(_applies(Rule.parse(each), call, cwd) for each in _BETWEEN.split(text))
+    return any(_is_rule_for(Rule.parse(each), call, cwd) for each in _BETWEEN.split(text))
 
 
-def _applies(parsed: Rule, call: ToolCall, cwd: str) -> bool:
+def _is_rule_for(parsed: Rule, call: ToolCall, cwd: str) -> bool:
     try:
         # Each command counts by itself, also inside of substitutions, and without variables set before it.
         if parsed.touches(call, cwd):
@@ -35,12 +35,12 @@ def _applies(parsed: Rule, call: ToolCall, cwd: str) -> bool:
     command = call.args.get("command")
     if not isinstance(command, str):
         return False
-    if is_readable(command) and not (_says_more_than_a_name(parsed) and _is_worked_out(command)):
+    if is_readable(command) and not (_is_specific(parsed) and _is_worked_out(command)):
         return False
     return Rule(parsed.tool).touches(call, cwd)
 
 
-def _says_more_than_a_name(rule: Rule) -> bool:
+def _is_specific(rule: Rule) -> bool:
     """Whether a rule is about more than the name of a program: `git push *`, and not `git *`."""
     words = (rule.argument or "").replace(":*", " *").split()
     return len([word for word in words if word.strip("*")]) > 1

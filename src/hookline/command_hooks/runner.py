@@ -140,7 +140,7 @@ def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
             for state in _states(ctx)
         )
     if handler.skill:
-        return any(handler.skill in _listed(state, LOADED_SKILLS) for state in _states(ctx))
+        return any(handler.skill in _list_of(state, LOADED_SKILLS) for state in _states(ctx))
     return True
 
 
@@ -148,7 +148,7 @@ def with_once_mark(handler: Handler, ctx: A) -> A:
     """The context in which a hook was asked for its one time; unchanged where the state cannot be changed."""
     if "state" not in ctx.point.changes:
         return ctx
-    marks = dict.fromkeys([*_listed(ctx.state, _ONCE), once_mark(handler)])
+    marks = dict.fromkeys([*_list_of(ctx.state, _ONCE), once_mark(handler)])
     return ctx.with_metadata(_ONCE, list(marks))
 
 
@@ -163,7 +163,7 @@ def _question(ctx: ToolHookContext) -> str:
     return f"{ctx.step_index} {call.id} {call.fingerprint()}"
 
 
-def _listed(state: AgentState, key: str) -> list[Any]:
+def _list_of(state: AgentState, key: str) -> list[Any]:
     found = state.get(key)
     return found if isinstance(found, list) else []
 
@@ -240,10 +240,10 @@ class Runner:
             return False
         if not handler.rule:
             return True
-        from hookline.command_hooks.permission_rules import applies  # takes a while to load
+        from hookline.command_hooks.permission_rules import is_rule_for  # takes a while to load
 
         call: ToolCall | None = getattr(ctx, "tool_call", None)
-        return call is not None and applies(handler.rule, call, self.cwd)
+        return call is not None and is_rule_for(handler.rule, call, self.cwd)
 
     def _is_in_force(self, handler: Handler, ctx: AgentContext) -> bool:
         if not is_in_scope(handler, ctx):
@@ -251,7 +251,7 @@ class Runner:
         if not handler.once:
             return True
         mark = once_mark(handler)
-        is_marked = any(mark in _listed(state, _ONCE) for state in _states(ctx))
+        is_marked = any(mark in _list_of(state, _ONCE) for state in _states(ctx))
         return not is_marked and mark not in self.session(ctx.state).asked_once
 
     def _is_over(self, handler: Handler, dialect: Dialect, ctx: AgentContext) -> bool:
@@ -267,7 +267,7 @@ class Runner:
             return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
         if isinstance(ctx, ToolHookContext) and point == HookPoint.PERMISSION_REQUEST:
             mark, now = _question(ctx), self.run(ctx.state).questions
-            was_asked = mark in _listed(ctx.state, _QUESTIONS) and mark not in now
+            was_asked = mark in _list_of(ctx.state, _QUESTIONS) and mark not in now
             return was_asked and not dialect.repeats_questions
         if isinstance(ctx, ExecutionHookContext) and dialect.is_restart(handler.event):
             return not ctx.resumed or self.session(ctx.state).has_begun
@@ -326,7 +326,7 @@ class Runner:
     ) -> HookReply:
         changed = changed_script(handler) if handler.pins else ""
         if changed:
-            return HookReply(_changed(changed, handler, ctx), not_started(""))
+            return HookReply(_changed_script_answer(changed, handler, ctx), not_started(""))
         dialect = dialect_of(handler)
         is_start = ctx.point == HookPoint.SESSION_START or (
             ctx.point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event)
@@ -339,7 +339,9 @@ class Runner:
                 result = await self._run(handler, ctx, facts, payload, watch)
             else:
                 result = await ask_hook(handler, ctx, payload, self.models)
-            answer = self._show(_judged(read_reply(dialect, handler, result), handler, ctx))
+            answer = self._show(
+                _deny_unreadable(read_reply(dialect, handler, result), handler, ctx)
+            )
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
@@ -385,7 +387,7 @@ class Runner:
 
     # --- what it is sent ----------------------------------------------------------------------------
 
-    def written_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
+    def prepare_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
         """What hooks are sent about a run, with the transcript of a dialect brought up to date.
 
         It is called before any hook of a batch is started: nobody writes the file while they read it.
@@ -444,7 +446,7 @@ class Runner:
 
     def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """All hooks were asked about a call. Gives the context that says so; None if it does already."""
-        mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
+        mark, before = _question(ctx), _list_of(ctx.state, _QUESTIONS)
         if mark in before:
             return None
         self.run(ctx.state).questions.add(mark)
@@ -535,7 +537,7 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _changed(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
+def _changed_script_answer(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
     since, remedy = "it was trusted", "trust it again"
     if not handler.source.level.is_repository:
         since, remedy = "the command was started", "start the command again"
@@ -557,7 +559,7 @@ def _cut(answer: ProgramAnswer, session: str) -> ProgramAnswer:
     )
 
 
-def _judged(answer: ProgramAnswer, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
+def _deny_unreadable(answer: ProgramAnswer, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
     """An answer that cannot be read as a denial, where the hook could have given one."""
     is_closed = answer.status == "unreadable" and handler.on_unreadable == "closed"
     if is_closed and not handler.is_async and can_decide(handler, ctx.point):

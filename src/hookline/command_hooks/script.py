@@ -49,7 +49,7 @@ _KEPT_IN_REPOSITORIES = frozenset(
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _NEVER_SET = re.compile(
     r"(?i)(?:PATH|LD_.*|DYLD_.*|PYTHON.*|NODE_OPTIONS|BASH_ENV|ENV|IFS|PERL5?(?:LIB|OPT)|RUBYOPT|RUBYLIB|SHELL|HOME"
-    r"|GIT_.*|HOOKLINE_.*|CLAUDE.*|PROMPT_COMMAND|PS[0-9])"
+    r"|GIT_.*|PROMPT_COMMAND|PS[0-9])"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\$\{(\w+|/)\}")
@@ -60,9 +60,12 @@ _MOST_LINES = 50
 
 def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> dict[str, str]:
     """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
-    ours = _inherited(handler.source.level.is_repository)
+    ours = _inherited_variables(handler.source.level.is_repository)
     dialect = dialect_of(handler)
-    own = {name: expanded(value, handler, facts.project) for name, value in handler.env.items()}
+    own = {
+        name: expand_placeholders(value, handler, facts.project)
+        for name, value in handler.env.items()
+    }
     if dialect.expands_env:
         own = {
             name: VARIABLE.sub(lambda found: ours.get(found[1] or found[2], ""), value)
@@ -73,7 +76,7 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
     return ours | {k: value for k, value in made.items() if k and "\0" not in k + value}
 
 
-def _inherited(is_repository: bool) -> dict[str, str]:
+def _inherited_variables(is_repository: bool) -> dict[str, str]:
     """Our own variables, as far as a hook may see them."""
     others, scrubs = _variables_of(tuple(all_dialects().values()))
     ours = {
@@ -117,7 +120,9 @@ def _is_secret(name: str, value: str) -> bool:
     return bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
-def expanded(text: str, handler: Handler, project: str, *, for_shell: bool = False) -> str:
+def expand_placeholders(
+    text: str, handler: Handler, project: str, *, for_shell: bool = False
+) -> str:
     """A text with the paths in place of placeholders. In a line for a shell only paths without special characters are
     put in: it has the variables in its environment, too."""
     if "${" not in text:
@@ -161,8 +166,8 @@ def make_directories(handler: Handler) -> None:
 def command_line(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
     """The program and its arguments."""
     if handler.argv is not None:
-        return tuple(expanded(word, handler, facts.project) for word in handler.argv)
-    command = expanded(handler.command, handler, facts.project, for_shell=True)
+        return tuple(expand_placeholders(word, handler, facts.project) for word in handler.argv)
+    command = expand_placeholders(handler.command, handler, facts.project, for_shell=True)
     if handler.shell == "powershell":
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
     shell = handler.shell or dialect_of(handler).shell
@@ -313,7 +318,7 @@ def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
     found: dict[str, str] = {}
     left_out: list[str] = []
     for words in _statements(text):
-        for word in _assigned(words):
+        for word in _assignments(words):
             name, sign, value = word.partition("=")
             if not sign:
                 continue
@@ -344,7 +349,7 @@ def _statements(text: str) -> Iterator[list[str]]:
             at += 1
 
 
-def _assigned(words: list[str]) -> list[str]:
+def _assignments(words: list[str]) -> list[str]:
     """What a statement sets: `K=V`, `export K=V`, and `declare -x K=V`, as shells print it."""
     if words[:1] == ["export"]:
         return words[1:]
@@ -355,7 +360,9 @@ def _assigned(words: list[str]) -> list[str]:
 
 def may_be_set(name: str) -> bool:
     """Whether a hook may set this variable for others."""
-    return bool(_NAME.fullmatch(name)) and not _NEVER_SET.fullmatch(name)
+    own = tuple(each for dialect in all_dialects().values() for each in dialect.reserved_prefixes)
+    is_reserved = _NEVER_SET.fullmatch(name) or name.upper().startswith(own)
+    return bool(_NAME.fullmatch(name)) and not is_reserved
 
 
 class SessionVariables:

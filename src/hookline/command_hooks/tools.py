@@ -42,6 +42,8 @@ class ToolForm(NamedTuple):
     """Their keys for paths as the model wrote them. Under other keys paths are made absolute."""
     made: Callable[[ToolCall, Mapping[str, Any]], dict[str, Any]] | None = None
     """Makes more keys, of the call and its input. Their changes cannot be taken back."""
+    several: str = ""
+    """Its name for a call that makes several edits, if that is another."""
 
     def names(self, key: str) -> tuple[str, ...]:
         """Their keys for one of our arguments."""
@@ -110,7 +112,7 @@ class ToolNames:
         form = self._forms.get(tool)
         if form is None:
             return (self.name(tool), tool)
-        return (form.name, *form.aliases, *(("MultiEdit",) if form.name == "Edit" else ()))
+        return (form.name, *form.aliases, *((form.several,) if form.several else ()))
 
     @property
     def all_names(self) -> frozenset[str]:
@@ -137,10 +139,10 @@ class ToolNames:
                 is_raw = key == "path" and theirs in form.as_written
                 shown[theirs] = value if is_raw else self._outward(call.name, key, value, cwd)
         if call.name == "edit" and args.get("edits"):
-            shown |= form.rename({key: _joined(args["edits"], key) for key in _TEXTS})
+            shown |= form.rename({key: _join_edits(args["edits"], key) for key in _TEXTS})
             shown["edits"] = [form.rename(edit) for edit in args["edits"]]
-            if name == "Edit":
-                name, aliases = "MultiEdit", ("Edit",)
+            if form.several:
+                name, aliases = form.several, (form.name, *form.aliases)
         if form.made is not None:
             shown = {**form.made(call, shown), **shown}
         return ShownCall(name, shown, aliases)
@@ -196,7 +198,7 @@ _TEXTS = ("old", "new")
 _KEPT = ("content", *_TEXTS, "replace_all", "command")
 
 
-def _joined(edits: list[Mapping[str, Any]], key: str) -> str:
+def _join_edits(edits: list[Mapping[str, Any]], key: str) -> str:
     """The text of all edits. Guards that know one edit only look there, so that none is hidden from them."""
     return "\n".join(str(edit.get(key, "")) for edit in edits)
 
@@ -271,7 +273,7 @@ def expression(text: str, *, shown: str | None = None) -> NameTest:
     """Matches what a regular expression finds, anywhere; empty or `*`, everything. A wrong one is a UsageError."""
     if text in _ALL:
         return everything
-    compiled = _compiled(text, text if shown is None else shown)
+    compiled = _compile(text, text if shown is None else shown)
     # Names are short, but the text of a command may be long: only its beginning is searched.
     return lambda given: any(compiled.search(name[:_LONGEST]) for name in given)
 
@@ -292,7 +294,7 @@ def names_or_expression(text: str, *, narrow: bool = False) -> NameTest:
     return expression(text)
 
 
-def _compiled(text: str, shown: str) -> re.Pattern[str]:
+def _compile(text: str, shown: str) -> re.Pattern[str]:
     if len(text) > _LONGEST:
         raise UsageError(
             f"the matcher '{shown[:60]}...' is longer than {_LONGEST} characters.",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.command_hooks.dialect import find_hooks
-from hookline.command_hooks.dialects.pages import AGENT_PAGES, SKILL_PAGES, read_pages
+from hookline.command_hooks.dialect import find_hooks, page_folders
+from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
 from hookline.command_hooks.trusted_files import named_files, scripts_of
@@ -41,7 +41,7 @@ class TrustStore:
         plugins: Iterable[str | os.PathLike[str]] = (),
     ) -> str:
         """Trust a repository's hooks as they are now, with those of its pages and plugins. Gives their hash."""
-        return self.approve(TrustedHooks.find(_resolved(directory), agents, skills, plugins))
+        return self.approve(TrustedHooks.find(_resolve(directory), agents, skills, plugins))
 
     def approve(self, hooks: TrustedHooks) -> str:
         """Trust hooks as they were found. Gives their hash."""
@@ -50,36 +50,36 @@ class TrustStore:
 
     def is_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether a repository's hooks are trusted, and unchanged since."""
-        where = _resolved(directory)
-        known = self._known(where)
+        where = _resolve(directory)
+        known = self._trusted_hash(where)
         return bool(known) and known == fingerprint_of(where)
 
     def was_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether the directory's hooks were trusted once, changed or not."""
-        return bool(self._known(_resolved(directory)))
+        return bool(self._trusted_hash(_resolve(directory)))
 
     def has_lost(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether the directory had hooks when it was trusted, and has others or none now."""
-        where = _resolved(directory)
-        known = self._known(where)
+        where = _resolve(directory)
+        known = self._trusted_hash(where)
         return known not in ("", _NO_HOOKS) and known != fingerprint_of(where)
 
     def pages(self, directory: str | os.PathLike[str] = ".") -> dict[str, str]:
         """The hashes of the directory's pages and plugins that were trusted."""
         try:
-            return self._kept.pages_of(_resolved(directory))
+            return self._kept.pages_of(_resolve(directory))
         except TrustError:
             return {}
 
     def distrust(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Withdraw all trust in the directory. Says whether there was any."""
-        return self._kept.revoke(_resolved(directory))
+        return self._kept.revoke(_resolve(directory))
 
     def directories(self) -> tuple[str, ...]:
         """The directories that were trusted."""
         return tuple(self._kept.directories())
 
-    def _known(self, where: Path) -> str:
+    def _trusted_hash(self, where: Path) -> str:
         """The hash that was trusted. A trust file that others can write, or that is damaged, trusts nothing."""
         try:
             return self._kept.hooks_of(where)
@@ -149,11 +149,9 @@ def _page_hooks(
     plugins: Iterable[str | os.PathLike[str]],
 ) -> list[Handler]:
     """The hooks with those of each page and plugin of a repository: in the usual places, and in those named."""
-    search = _only_in(directory)
+    search, usual = _only_in(directory), page_folders(directory)
     pages = read_pages(
-        search,
-        agents=[*agents, directory / AGENT_PAGES],
-        skills=[*skills, directory / SKILL_PAGES],
+        search, agents=[*agents, *usual["agents"]], skills=[*skills, *usual["skills"]]
     )
     given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PROJECT)
     search = msgspec.structs.replace(search, plugins=given, pages=tuple(pages))
@@ -189,14 +187,14 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
 _NO_HOOKS = fingerprint((), Path())
 
 
-def pinned(handler: Handler, project: Path, *, anybodys: bool = False) -> Handler:
+def pin_hook(handler: Handler, project: Path, *, anybodys: bool = False) -> Handler:
     """A repository's hook, or anybody's, with the hashes of its scripts, which are checked before each run."""
     if handler.pins or not (anybodys or handler.source.level.is_repository):
         return handler
     return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
 
 
-def _resolved(directory: str | os.PathLike[str]) -> Path:
+def _resolve(directory: str | os.PathLike[str]) -> Path:
     where = Path(directory).expanduser().resolve()
     if not where.is_dir():
         raise UsageError(f"there is no directory '{where}'.", remedy="Name the repository.")
@@ -218,7 +216,7 @@ class Untrusted(msgspec.Struct, frozen=True):
     """Some were trusted, and are others or gone now."""
 
 
-def untrusted(
+def find_untrusted(
     handlers: Sequence[Handler],
     project: Path,
     trust: TrustStore | bool | None,
@@ -280,7 +278,7 @@ def _off(held: Sequence[Handler], project: Path, *, were_trusted: bool) -> str:
     )
 
 
-def kept_from_starting(page: HookPage, project: Path) -> Iterator[Registration]:
+def start_policies(page: HookPage, project: Path) -> Iterator[Registration]:
     """Policies that keep a subagent or a skill from starting while its hooks are off: it would be unguarded."""
     reason = (
         f"the hooks of {page.subject} ({page.label}) are not trusted, and without them it is not "

@@ -16,9 +16,9 @@ import msgspec
 
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import VARIABLE, Handler
-from hookline.command_hooks.script import expanded, placeholders
+from hookline.command_hooks.script import expand_placeholders, placeholders
 from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import code_words, runs_others
+from hookline.shell_text.runners import can_run_others, code_words
 from hookline.shell_text.started import Started, StartSearch, is_interpreter, is_task_runner
 from hookline.state import EMPTY
 
@@ -45,9 +45,9 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
     would withdraw its own trust.
     """
     line = CommandLine(handler, project)
-    code = filter(_holds_code, line.files_named(line.words))
+    code = filter(_is_code, line.files_named(line.words))
     scripts = line.scripts()
-    more = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
+    more = (*_dependencies_of(scripts, project).files, *_for_hooks(scripts, project))
     return {str(path): hash_of(path) for path in dict.fromkeys((*code, *more))}
 
 
@@ -61,7 +61,7 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     folders = {path.parent for path in scripts if path.parent != project}
     return {
         str(path): hash_of(path)
-        for path in _followed(scripts, project).files
+        for path in _dependencies_of(scripts, project).files
         if path in scripts
         or not path.is_relative_to(project)
         or any(path.is_relative_to(folder) for folder in folders)
@@ -81,7 +81,7 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
     paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
     said += filter(None, (describe_program(path, project) for path in paths))
-    return (*dict.fromkeys(said), *_followed(line.scripts(), project).unseen)
+    return (*dict.fromkeys(said), *_dependencies_of(line.scripts(), project).unseen)
 
 
 def changed_script(handler: Handler) -> str:
@@ -117,7 +117,7 @@ def script_paths(handler: Handler, project: Path) -> list[Path]:
     found = list(map(Path, scripts_of(handler, project)))
     beside = Path(handler.source.root or os.path.dirname(handler.source.path))
     for word, _, is_script in CommandLine(handler, project, os.environ).search.started:
-        if not is_script and (is_interpreter(word) or runs_others((word, "run"))):
+        if not is_script and (is_interpreter(word) or can_run_others((word, "run"))):
             continue
         named = os.path.expanduser(word)
         places = [base / named for base in (project / handler.cwd, project, beside)]
@@ -135,12 +135,12 @@ def _files_run(handler: Handler, project: Path) -> set[Path]:
     for path in [Path(os.path.normpath(each)) for each in found]:
         roots = [project] if path.is_relative_to(project) else [*outside, path.parent]
         for root in roots:
-            _, *followed = _followed([path], root).files
+            _, *followed = _dependencies_of([path], root).files
             found.update(followed)
     return found
 
 
-def _followed(scripts: list[Path], project: Path) -> ScriptDependencies:
+def _dependencies_of(scripts: list[Path], project: Path) -> ScriptDependencies:
     from hookline.config.script_dependencies import (
         find_dependencies,  # only where it is needed: it takes a while
     )
@@ -183,7 +183,7 @@ def hash_of(path: Path) -> str:
         return "gone"
 
 
-def _holds_code(path: Path) -> bool:
+def _is_code(path: Path) -> bool:
     """Whether a file is meant to be run, by its name, its mode or its first bytes."""
     if path.suffix.lower() in _CODE:
         return True
@@ -212,7 +212,9 @@ class CommandLine:
             texts = list(map(expand, handler.argv))
             self.search.search(texts)
         else:
-            self.search.search(expanded(handler.command, handler, str(project), for_shell=True))
+            self.search.search(
+                expand_placeholders(handler.command, handler, str(project), for_shell=True)
+            )
             is_ours = handler.shell in READABLE_SHELLS
             if not (is_ours and self.search.is_whole):
                 whole = expand(handler.command)
@@ -232,7 +234,7 @@ class CommandLine:
         given = [text for argv in self.search.commands for text in code_words(argv)]
         words = {word for text in given for word in _WORDS.findall(text)}
         programs = self.files_named({*words, *(word for word, *_ in self.search.started)})
-        return [path for path in programs if path in scripts or _holds_code(path)]
+        return [path for path in programs if path in scripts or _is_code(path)]
 
     def files_named(self, words: Iterable[str]) -> list[Path]:
         """The files that words name: in the project, and scripts elsewhere."""

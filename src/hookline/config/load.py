@@ -14,7 +14,7 @@ from hookline.config.layers import Layer, Merged, check_layer, leaves, put, read
 from hookline.config.locations import is_file, own_file, project_files, project_of
 from hookline.config.schema import Configuration, KeyPath, PlaceName, SandboxName
 from hookline.config.trust import TrustStatus, fingerprints, trust_file
-from hookline.config.untrusted import keep_stricter, refuse_endpoints, restricts
+from hookline.config.untrusted import is_restriction, keep_stricter, refuse_endpoints
 from hookline.errors import ConfigError, UsageError
 
 DEFAULTS: dict[str, Any] = {
@@ -76,7 +76,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The hooks and restrictions of the agent that wait for trust. An agent of your own has none in files."""
         if self.target:
             return ()
-        return tuple(each for each in self.held if restricts(each.path, each.value, self.agent))
+        return tuple(
+            each for each in self.held if is_restriction(each.path, each.value, self.agent)
+        )
 
     @property
     def trust_hint(self) -> str:
@@ -142,7 +144,7 @@ def project_layers(
     """The layers of a project. Without trust, only settings that make the agent stricter are kept."""
     trust = trust_file(environ)
     # The files that a project names are hashed only if it was ever trusted: they may be very large.
-    known = trust.knows(project)
+    known = trust.is_known(project)
     prints = fingerprints(project, layers) if known else {layer.name: "" for layer in layers}
     status = trust.status(project, prints)
     if status is TrustStatus.TRUSTED:

@@ -20,6 +20,7 @@ from hookline.config.layers import Layer
 from hookline.config.locations import user_folder
 from hookline.config.script_dependencies import find_dependencies, find_module_files, is_script
 from hookline.errors import TrustError
+from hookline.shell_text import UNKNOWN
 from hookline.shell_text.started import StartSearch
 
 _VERSION = 1
@@ -30,8 +31,8 @@ _MAX_TEXTS = 1 << 20
 """Bytes of all texts of a directory."""
 _DECODED: dict[tuple[str | int, ...], Any] = {}
 """The trust file as it was last read. A command asks it several times, and its texts make it large."""
-_PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "HOOKLINE_PROJECT_DIR")
-_PROJECT_DIR = re.compile(rf"\$\{{?(?:{'|'.join(_PROJECT_VARIABLES)})\}}?")
+_PROJECT_DIR = re.compile(r"\$\{?([A-Z]+_PROJECT_DIR)\}?")
+"""A variable for the project's directory: each agent has one of its own, and commands may name any of them."""
 _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
 """Keys whose values name what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
@@ -62,7 +63,7 @@ class TrustFile:
             return TrustStatus.UNKNOWN if prints else TrustStatus.NOTHING
         return TrustStatus.TRUSTED if files == dict(prints) else TrustStatus.CHANGED
 
-    def knows(self, project: Path) -> bool:
+    def is_known(self, project: Path) -> bool:
         """Whether the files of the project were ever trusted."""
         return bool(self._entry(project).get("files"))
 
@@ -277,10 +278,14 @@ def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
         yield from find_module_files(project, data.partition(":")[0])
     elif isinstance(data, str) and key in _RUNNING | _READ:
         whole = _PROJECT_DIR.sub(lambda _: str(project), data)
-        search = StartSearch(dict.fromkeys(_PROJECT_VARIABLES, str(project)))
+        search = StartSearch(dict.fromkeys(_PROJECT_DIR.findall(data), str(project)))
         search.search(data)
         for word in (whole, *search.words, *(() if search.is_whole else whole.split())):
             yield from _files_at(project, word)
+            _, unknown, rest = word.rpartition(UNKNOWN)
+            path = Path(os.path.normpath(project / rest.lstrip("/")))
+            if unknown and is_script(path):  # `$(pwd)/x.sh` may be ours
+                yield path
 
 
 def _files_at(project: Path, word: str) -> Iterator[Path]:

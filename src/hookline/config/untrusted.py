@@ -95,10 +95,10 @@ def keep_stricter(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[KeyP
     return msgspec.structs.replace(layer, data=kept, sources=sources), held
 
 
-def restricts(path: KeyPath, value: Any, agent: str = "") -> bool:
+def is_restriction(path: KeyPath, value: Any, agent: str = "") -> bool:
     """Whether a setting that waits for trust may restrict the agent that is run. What is not known counts as such."""
     if path[0] == "agents":
-        return path[1] == agent and len(path) > 2 and restricts(path[2:], value)
+        return path[1] == agent and len(path) > 2 and is_restriction(path[2:], value)
     if path[0] in _UNRESTRICTIVE:
         return False
     if path[0] == "hook_failures":

@@ -143,7 +143,7 @@ class _FileCall(msgspec.Struct, forbid_unknown_fields=True):
     call: str
     args: dict[str, Any] = {}
 
-    def scripted(self) -> ScriptedCall:
+    def convert(self) -> ScriptedCall:
         return ScriptedCall(self.call, freeze_dict(self.args, "an argument"))
 
 
@@ -154,7 +154,7 @@ class _FileTurn(msgspec.Struct, forbid_unknown_fields=True):
     calls: list[_FileCall] | None = None
     tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
 
-    def scripted(self) -> ScriptedTurn:
+    def convert(self) -> ScriptedTurn:
         if self.call is not None and self.calls is not None:
             raise ValueError("it has 'call' and 'calls'")
         if self.args is not None and self.call is None:
@@ -164,7 +164,7 @@ class _FileTurn(msgspec.Struct, forbid_unknown_fields=True):
             made = [_FileCall(self.call, self.args or {})]
         if self.say is None and not made:
             raise ValueError("it neither says nor calls anything")
-        calls = tuple(each.scripted() for each in made)
+        calls = tuple(each.convert() for each in made)
         return ScriptedTurn(join_halves(self.say or ""), calls, self.tokens)
 
 
@@ -186,7 +186,7 @@ def _read_turns(path: str | os.PathLike[str]) -> list[ScriptedTurn]:
     read = []
     for number, turn in enumerate(turns, start=1):
         try:
-            read.append(msgspec.convert(turn, _FileTurn).scripted())
+            read.append(msgspec.convert(turn, _FileTurn).convert())
         except (ValueError, NotJSONError) as error:  # a ValidationError is a ValueError
             problem = error.message if isinstance(error, NotJSONError) else str(error)
             _refuse(f"{where}, turn {number}: {problem.rstrip('.')}")

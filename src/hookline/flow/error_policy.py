@@ -207,13 +207,13 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ErrorDecision:
         """What to do about the `failures`-th failure of this class in a row, the `errors`-th of the run."""
         action = self.actions.get(error_class, self.otherwise)
-        if used_up := self.used_up(action, failures, errors):
-            return ErrorDecision(ErrorAction.STOP, 0.0, used_up)
+        if exceeded := self.exceeded_budget(action, failures, errors):
+            return ErrorDecision(ErrorAction.STOP, 0.0, exceeded)
         if action is not ErrorAction.RETRY:
             return ErrorDecision(action)
         return ErrorDecision(ErrorAction.RETRY, self.delay(failures, exception))
 
-    def used_up(self, action: ErrorAction, failures: int, errors: int) -> str:
+    def exceeded_budget(self, action: ErrorAction, failures: int, errors: int) -> str:
         """Which budget an action would exceed, in words; empty if none. It holds for the answers of hooks, too."""
         if self.max_errors is not None and errors > self.max_errors:
             return f"more than {self.max_errors} errors in this run"

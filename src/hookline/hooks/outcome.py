@@ -473,7 +473,7 @@ class Verdicts:
         source = asker.registration.source
         return any(by != source or not by for by in self.allowed)
 
-    def policies_still_run(self, point: Point[Any]) -> bool:
+    def can_policies_run(self, point: Point[Any]) -> bool:
         """A hook ended the chain with a stop that undoes nothing."""
         is_stopped = self.ended and self.strictest[0] is Kind.STOP
         return is_stopped and self.withheld is None and point.judged_after_stop

@@ -151,7 +151,7 @@ class Plan:
         return plan
 
     @property
-    def decides(self) -> bool:
+    def can_decide(self) -> bool:
         """Whether a hook here can decide something: not an observer, and not one in shadow."""
         return any(not entry.shadow for entry in self.judges)
 

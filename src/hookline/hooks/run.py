@@ -109,7 +109,7 @@ async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdict
         readings = [now]
         if verdicts.ended:
             end = _end_of_tier(entries, position)
-            if end == len(entries) or not verdicts.policies_still_run(ctx.point):
+            if end == len(entries) or not verdicts.can_policies_run(ctx.point):
                 break
             verdicts.ended, skip = False, end
     _report(log, names, first, readings, len(entries))

@@ -74,7 +74,7 @@ class _Hooks:
         """What the hook's code says it does."""
         return self._effects[id(registration.hook)]
 
-    def enforced(self, plan: Plan) -> list[Registration]:
+    def enforced_hooks(self, plan: Plan) -> list[Registration]:
         """The hooks of tier `hook` at a point that are not in shadow: those that can change things."""
         return [entry.registration for entry in plan.hooks if not entry.shadow]
 
@@ -189,7 +189,7 @@ def _writers(hooks: _Hooks) -> Iterator[Finding]:
     for plan in hooks.plans:
         if plan.point.around:
             continue
-        for first, second in itertools.combinations(hooks.enforced(plan), 2):
+        for first, second in itertools.combinations(hooks.enforced_hooks(plan), 2):
             if _is_ordered(first, second, plan):
                 continue
             field = _find_contested_field(hooks, first, second)
@@ -219,7 +219,7 @@ def _find_contested_field(hooks: _Hooks, first: Registration, second: Registrati
     """A field that both certainly write in one and the same case; empty if there is none."""
     pairs = itertools.product(hooks.effects(first).writes, hooks.effects(second).writes)
     for one, other in pairs:
-        if not _overlap(one.field, other.field) or (one.adds and other.adds):
+        if not _is_overlap(one.field, other.field) or (one.adds and other.adds):
             continue
         if _can_meet(hooks, first, one.is_sure, second, other.is_sure):
             return max(one.field, other.field, key=len)
@@ -249,9 +249,9 @@ def _gates(hooks: _Hooks) -> Iterator[Finding]:
     for plan in hooks.plans:
         if plan.point != HookPoint.BEFORE_TOOL_USE:
             continue
-        for gate, rewriter in itertools.combinations(hooks.enforced(plan), 2):
+        for gate, rewriter in itertools.combinations(hooks.enforced_hooks(plan), 2):
             by_name = rewriter.name in gate.before or gate.name in rewriter.after
-            field = "" if by_name else _judged_too_early(hooks, gate, rewriter)
+            field = "" if by_name else _early_judgement(hooks, gate, rewriter)
             if field:
                 yield _finding(
                     "gate-before-rewriter", gate,
@@ -260,17 +260,17 @@ def _gates(hooks: _Hooks) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _judged_too_early(hooks: _Hooks, gate: Registration, rewriter: Registration) -> str:
+def _early_judgement(hooks: _Hooks, gate: Registration, rewriter: Registration) -> str:
     judge = hooks.effects(gate)
     if not judge.verdicts & {"block", "stop", "ask"} or judge.chooses_tools:
         return ""
     for write, read in itertools.product(hooks.effects(rewriter).writes, sorted(judge.reads)):
-        if _overlap(write.field, read) and _can_meet(hooks, gate, True, rewriter, write.is_sure):
+        if _is_overlap(write.field, read) and _can_meet(hooks, gate, True, rewriter, write.is_sure):
             return max(write.field, read, key=len)
     return ""
 
 
-def _overlap(one: str, other: str) -> bool:
+def _is_overlap(one: str, other: str) -> bool:
     """Whether two fields are the same, or one is part of the other."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 

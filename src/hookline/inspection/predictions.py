@@ -124,7 +124,7 @@ def predict(matcher: Matcher, leaf: Callable[[Matcher], bool | None]) -> bool | 
     if type(matcher) is CompositeMatcher:
         decisive = not matcher.needs_all
         answers = [predict(part, leaf) for part in matcher.parts]
-        if decisive in answers or _contradicts(list(_flat(matcher))):
+        if decisive in answers or _is_contradiction(list(_flat(matcher))):
             return decisive
         return None if None in answers else not decisive
     return leaf(matcher)
@@ -139,7 +139,7 @@ def _flat(matcher: CompositeMatcher) -> Iterator[Matcher]:
             yield part
 
 
-def _contradicts(parts: list[Matcher]) -> bool:
+def _is_contradiction(parts: list[Matcher]) -> bool:
     return any(NotMatcher(part) in parts for part in parts)
 
 

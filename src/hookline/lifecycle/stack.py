@@ -100,7 +100,9 @@ class HookStack:
         log = _FailureLog()
         plan = self.plan(context.point)
         if terminal is not None and context.point.around:
-            done = await run_around(plan.hooks, context, _async(terminal), log, None, _made_up)
+            done = await run_around(
+                plan.hooks, context, _async(terminal), log, None, _substitute_value
+            )
             return Result(context, answer=done, failures=tuple(log.failures))
         result = await run_hooks(plan, context, log)
         if terminal is not None and result.kind is Kind.PROCEED:
@@ -184,7 +186,7 @@ def _async(terminal: Callable[[C], object]) -> Callable[[C], Any]:
     return action
 
 
-def _made_up(entry: Entry, given: object, _: object) -> object:
+def _substitute_value(entry: Entry, given: object, _: object) -> object:
     """What a hook around an action returned instead of the action's own result: any value that is one."""
     if given is None or isinstance(given, HookOutcome):
         raise HookError(

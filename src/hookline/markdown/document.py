@@ -244,7 +244,7 @@ class PageHooks(Protocol):
 
     name: str
 
-    def knows(self, page: str | os.PathLike[str]) -> bool:
+    def has_read(self, page: str | os.PathLike[str]) -> bool:
         """Whether it has read the hooks of this page: they run, or what they guard does not start."""
         ...
 

@@ -129,7 +129,7 @@ class McpServers:
 
     # --- pins ---------------------------------------------------------------------------------------
 
-    def changed(self) -> dict[str, str]:
+    def changed_tools(self) -> dict[str, str]:
         """The tools that are not what was trusted, by their names here, and what is the matter with each."""
         objections = {
             name: self._pins.objection(connection.server.name, tool, connection.fingerprint(tool))
@@ -139,7 +139,7 @@ class McpServers:
 
     def accept(self, *names: str) -> None:
         """Trust these tools as they are now, by their names here; without names, all of them."""
-        changed, offered = self.changed(), self._offered_tools()
+        changed, offered = self.changed_tools(), self._offered_tools()
         for name in names or changed:
             if name not in offered:
                 raise UsageError(

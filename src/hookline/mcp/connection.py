@@ -189,7 +189,7 @@ class Link:
             )
         said = f"HTTP {self._status}" if self._status >= 400 else str(error) or type(error).__name__
         return await self._explain_error(
-            f"{target.shown} cannot be reached as an MCP server ({said})",
+            f"{target.shown_address} cannot be reached as an MCP server ({said})",
             "See that it runs, and that the address is that of its MCP endpoint.",
         )
 
@@ -274,7 +274,7 @@ class _Hiding(logging.Filter):
         super().__init__()
         self._hide = server.hide
         self._address = str(httpx2.URL(target.url))  # as it is sent: other than it was written
-        self._shown = target.shown
+        self._shown = target.shown_address
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = self._hide_address(record.getMessage()), ()

@@ -54,15 +54,15 @@ class Endpoint(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"Endpoint({self.shown!r}, headers={list(self.headers)})"
+        return f"Endpoint({self.shown_address!r}, headers={list(self.headers)})"
 
     @property
     def words(self) -> tuple[str, ...]:
         """The address, without keys."""
-        return (self.shown,)
+        return (self.shown_address,)
 
     @property
-    def shown(self) -> str:
+    def shown_address(self) -> str:
         """The address without user, password and query, which may be keys."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -141,7 +141,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BuildError(
-                f"{Endpoint(url).shown!r} is not the address of an MCP server.",
+                f"{Endpoint(url).shown_address!r} is not the address of an MCP server.",
                 remedy="Give all of it, as in McpServer.http('https://example.com/mcp').",
             )
         return _server(Endpoint(url, dict(headers or {})), parts.hostname, options)

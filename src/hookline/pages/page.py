@@ -23,12 +23,12 @@ _SIGNS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD
 
 
 class Markup(str):
-    """Markup that a `Writer` made. All other text is escaped."""
+    """Markup that a `PageWriter` made. All other text is escaped."""
 
     __slots__ = ()
 
 
-class Writer:
+class PageWriter:
     """Makes elements of HTML and SVG. Every text in them is redacted and escaped here, and nowhere else."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:

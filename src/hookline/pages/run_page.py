@@ -18,7 +18,7 @@ from hookline.journal import (
     ResponseReceived,
 )
 from hookline.pages.outline import CallOutline, Outline, StepOutline, kind_of
-from hookline.pages.page import LONGEST, Markup, Row, Writer, count, duration, join
+from hookline.pages.page import LONGEST, Markup, PageWriter, Row, count, duration, join
 from hookline.pages.timeline import LOOK, call_text, draw
 from hookline.redaction import Redactor
 from hookline.state import (
@@ -70,7 +70,7 @@ def run_page(
     - `notes` are lines that stand above everything else;
     - `redactor` takes secrets out of all texts; without one, those that are recognised by their form and name.
     """
-    writer = Writer(redactor)
+    writer = PageWriter(redactor)
     page = RunPage(writer, children or (lambda _run_id: ()))
     return page.page(Outline(records), list(earlier), notes)
 
@@ -78,7 +78,7 @@ def run_page(
 class RunPage:
     """The parts of the page."""
 
-    def __init__(self, writer: Writer, children: Children) -> None:
+    def __init__(self, writer: PageWriter, children: Children) -> None:
         self._writer, self._children = writer, children
         self._e = writer.element
 
@@ -102,7 +102,7 @@ class RunPage:
             self._earlier(earlier),
             self._end(run),
             self._section("Timeline", e("div", draw(self._writer, run), class_="timeline-box")),
-            self._blocked(run),
+            self._blocks_section(run),
             self._cost(run),
             self._outside("Before the first step", run.before),
             self._section("Steps", e("div", steps, class_=many)) if steps else Markup(),
@@ -142,7 +142,7 @@ class RunPage:
         if not said:
             return Markup()
         parts = [
-            self._labelled(
+            self._with_label(
                 "User" if isinstance(each, UserMessage) else "Agent", self._long(each.text)
             )
             for each in said
@@ -155,23 +155,23 @@ class RunPage:
         e, parts = self._e, list[Markup]()
         for prompt in run.prompts:
             if "\n" in prompt.text.strip() or len(prompt.text) > _TITLE or len(run.prompts) > 1:
-                parts.append(self._labelled("Prompt", self._long(prompt.text)))
+                parts.append(self._with_label("Prompt", self._long(prompt.text)))
             parts += self._files(prompt.attachments)
         result = run.result
         if run.started is not None and run.started.continues is not None:
             earlier = f"hookline show {shlex.quote(run.started.continues.run_id)}"
-            parts.append(self._labelled("Continues a conversation", e("code", earlier)))
+            parts.append(self._with_label("Continues a conversation", e("code", earlier)))
         if result is not None:
             by = f" (decided by {result.decided_by})" if result.decided_by else ""
             said = f"{result.stop_reason or result.status.value}: {result.reason}{by}"
-            parts.append(self._labelled("Why it stopped", e("p", said)))
+            parts.append(self._with_label("Why it stopped", e("p", said)))
             if result.error is not None:
                 parts.append(
-                    self._labelled("Error", e("p", error_text(result.error), class_="bad"))
+                    self._with_label("Error", e("p", error_text(result.error), class_="bad"))
                 )
             parts += [self._waiting(run, question) for question in result.pending]
             if result.text:
-                parts.append(self._labelled("Answer", self._long(result.text, lines=60)))
+                parts.append(self._with_label("Answer", self._long(result.text, lines=60)))
         else:
             parts.append(e("p", "The record has no end: the run continues, or its process died."))
         return e("div", *parts, class_="end")
@@ -187,15 +187,15 @@ class RunPage:
             class_="callout ask",
         )
 
-    def _blocked(self, run: Outline) -> Markup:
+    def _blocks_section(self, run: Outline) -> Markup:
         """What was blocked, by whom, and why: in the run, and in its children."""
-        rows = list(self._blocked_rows(run, "", "", 0))
+        rows = list(self._block_rows(run, "", "", 0))
         if not rows:
             return Markup()
         titles = ("step", "what", "verdict", "by", "why")
         return self._section("What was blocked", self._writer.table("", titles, rows))
 
-    def _blocked_rows(self, run: Outline, who: str, prefix: str, depth: int) -> Iterator[Row]:
+    def _block_rows(self, run: Outline, who: str, prefix: str, depth: int) -> Iterator[Row]:
         e = self._e
 
         def row(
@@ -222,7 +222,7 @@ class RunPage:
                 inner = self._child_outline(child.child_run_id, depth + 1)
                 if inner is not None:
                     name, place = f"{who} {child.name}".strip(), f"{prefix}{_anchor(child)}-"
-                    yield from self._blocked_rows(inner, name, place, depth + 1)
+                    yield from self._block_rows(inner, name, place, depth + 1)
 
     def _line_of(self, call: CallOutline) -> Markup:
         return self._e("code", self._writer.text(call_text(self._writer, call.call), 200))
@@ -277,7 +277,7 @@ class RunPage:
             e("h3", f"Step {step.index + 1} ", e("small", " · ".join(said))),
             *(self._answer(answer) for answer in step.answers),
             *(self._error(error) for error in step.errors),
-            *(self._consulted(each) for each in step.consulted),
+            *(self._consultation(each) for each in step.consulted),
             e("div", *calls, class_="calls") if calls else Markup(),
             self._hooks(step.hooks),
         ]
@@ -302,7 +302,7 @@ class RunPage:
         e = self._e
         return e("details", e("summary", "thinking"), self._pre(reasoning.text))
 
-    def _consulted(self, asked: ModelConsulted) -> Markup:
+    def _consultation(self, asked: ModelConsulted) -> Markup:
         model = asked.response.model or "a model"
         said = self._long(asked.response.text) if asked.response.text else Markup()
         return self._e("div", self._e("p", f"hook {asked.name} asked {model}", class_="soft"), said)
@@ -330,7 +330,7 @@ class RunPage:
         ]
         if call.call.malformed:
             parts.append(
-                self._labelled("Arguments that are not JSON", self._pre(call.call.malformed))
+                self._with_label("Arguments that are not JSON", self._pre(call.call.malformed))
             )
         parts += self._approvals(call)
         parts += [self._error(error) for error in call.errors]
@@ -385,12 +385,12 @@ class RunPage:
             "details",
             e("summary", e("strong", title), f" {facts}"),
             e("p", e("code", run_id), class_="soft"),
-            *(self._labelled("Prompt", self._long(each.text)) for each in child.prompts),
+            *(self._with_label("Prompt", self._long(each.text)) for each in child.prompts),
             e("div", draw(self._writer, child), class_="timeline-box"),
             self._hooks(child.before),
             *(self._step(step, prefix, depth) for step in child.steps.values()),
             self._hooks(child.after),
-            self._labelled("Answer", self._long(said)) if said else Markup(),
+            self._with_label("Answer", self._long(said)) if said else Markup(),
             class_="child",
             open=None if is_calm else "",
         )
@@ -402,8 +402,8 @@ class RunPage:
         if not hooks:
             return Markup()
         e = self._e
-        quiet = [hook for hook in hooks if kind_of(hook) == "passed" and not _said(hook)]
-        loud = [hook for hook in hooks if kind_of(hook) != "passed" or _said(hook)]
+        quiet = [hook for hook in hooks if kind_of(hook) == "passed" and not _hook_words(hook)]
+        loud = [hook for hook in hooks if kind_of(hook) != "passed" or _hook_words(hook)]
         parts = [self._hook(hook) for hook in loud]
         if quiet:
             label = f"{count(len(quiet), 'hook')} had no objection"
@@ -424,7 +424,7 @@ class RunPage:
             e("strong", hook.hook),
             e("span", f" at {hook.point} ({hook.tier}, {duration(hook.duration)})", class_="soft"),
         ]
-        if said := _said(hook):
+        if said := _hook_words(hook):
             parts.append(e("span", f" {said}"))
         if hook.changes and kind == "changed":
             parts.append(e("details", e("summary", "what it changed"), self._changes(hook)))
@@ -441,7 +441,7 @@ class RunPage:
     def _badge(self, text: str, mark: str) -> Markup:
         return self._e("span", text, class_=f"badge {mark}")
 
-    def _labelled(self, label: str, content: Markup) -> Markup:
+    def _with_label(self, label: str, content: Markup) -> Markup:
         return self._e("div", self._e("p", label, class_="label"), content)
 
     def _pre(self, text: str, style: str = "") -> Markup:
@@ -486,7 +486,7 @@ def _usage_row(usage: Usage) -> tuple[str, ...]:
     return (*(f"{number:,}" for number in numbers), cost_text(usage))
 
 
-def _said(hook: HookRan) -> str:
+def _hook_words(hook: HookRan) -> str:
     """What a hook said: its reason, its error, or what it thinks about continuing."""
     if hook.error is not None:
         return error_text(hook.error)

@@ -18,7 +18,7 @@ from hookline.journal import (
 )
 from hookline.lifecycle import HookPoint
 from hookline.pages.outline import Outline, StepOutline, kind_of
-from hookline.pages.page import Markup, Writer, join
+from hookline.pages.page import Markup, PageWriter, join
 from hookline.redaction import Redactor
 from hookline.state import ToolCall
 
@@ -101,12 +101,12 @@ _MEANINGS = {
 
 def draw_run(records: Iterable[Record], *, redactor: Redactor | None = None) -> str:
     """A run as an SVG file of its own: hooks as dots, blocked calls and why, models and tools as bars."""
-    writer = Writer(redactor)
+    writer = PageWriter(redactor)
     look = Markup(f"<style>\n{LOOK}  </style>")
     return f"{draw(writer, Outline(records), look)}\n"
 
 
-def draw(writer: Writer, run: Outline, look: Markup = _NO_LOOK) -> Markup:
+def draw(writer: PageWriter, run: Outline, look: Markup = _NO_LOOK) -> Markup:
     """The drawing, as an element of a page that has its look, or with its own."""
     return Timeline(writer, run).draw(look)
 
@@ -114,7 +114,7 @@ def draw(writer: Writer, run: Outline, look: Markup = _NO_LOOK) -> Markup:
 class Timeline:
     """The drawing of a run: bands of steps in lines, as many as are needed."""
 
-    def __init__(self, writer: Writer, run: Outline) -> None:
+    def __init__(self, writer: PageWriter, run: Outline) -> None:
         self.writer, self.run = writer, run
         hooks = [hook for _, _, hook in run.hooks() if hook.point in _POINTS]
         self.rows = list(_rows({hook.point for hook in hooks}))
@@ -425,7 +425,7 @@ class Band:
         return join([band, *lines, title, *self.parts], "\n  ")
 
 
-def call_text(writer: Writer, call: ToolCall) -> str:
+def call_text(writer: PageWriter, call: ToolCall) -> str:
     """A call in a few words: its name, and its arguments."""
     return " ".join((call.name, *writer.values(call.args).values()))
 

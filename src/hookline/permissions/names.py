@@ -48,7 +48,7 @@ _SERVER = re.compile(r"mcp__(?:(?!__).)+")
 
 
 @lru_cache(maxsize=4096)
-def names_tool(written: str, tool: str) -> bool:
+def is_name_of(written: str, tool: str) -> bool:
     """Whether the tool part of a rule means a tool."""
     if written == tool or tool in _KNOWN_ELSEWHERE.get(written, ()):
         return True
@@ -60,15 +60,15 @@ def names_tool(written: str, tool: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def names_like(written: str, tool: str) -> bool:
+def is_name_like(written: str, tool: str) -> bool:
     """Whether the tool reads or writes files like the tools of a rule.
 
     A rule that forbids reading a path means all ways of reading it.
     """
     for family in (READING, WRITING):
-        if tool in family and any(names_tool(written, other) for other in family):
+        if tool in family and any(is_name_of(written, other) for other in family):
             return True
-    return names_tool(written, tool)
+    return is_name_of(written, tool)
 
 
 def is_unknown_tool(written: str, tools: Sequence[str], *, alone: bool = False) -> bool:
@@ -79,10 +79,10 @@ def is_unknown_tool(written: str, tools: Sequence[str], *, alone: bool = False) 
     if any(mark in written for mark in "*?") or written.startswith("mcp__"):
         return False
     if alone:
-        return not any(names_tool(written, tool) for tool in tools)
+        return not any(is_name_of(written, tool) for tool in tools)
     if written in KNOWN_TOOLS or written in _KNOWN_ELSEWHERE:
         return False
-    return not any(names_tool(written, tool) for tool in (*tools, *KNOWN_TOOLS))
+    return not any(is_name_of(written, tool) for tool in (*tools, *KNOWN_TOOLS))
 
 
 def is_known_tool(written: str) -> bool:
@@ -90,7 +90,7 @@ def is_known_tool(written: str) -> bool:
     if written in KNOWN_TOOLS or written in _KNOWN_ELSEWHERE:
         return True
     names = (*KNOWN_TOOLS, *_KNOWN_ELSEWHERE)
-    return any(names_tool(written, tool) for tool in names)
+    return any(is_name_of(written, tool) for tool in names)
 
 
 def closest(written: str, tools: Sequence[str]) -> str:

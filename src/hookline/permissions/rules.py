@@ -20,22 +20,22 @@ from hookline.permissions.names import (
     COMMAND_TOOLS,
     FILE_TOOLS,
     closest,
+    is_name_like,
+    is_name_of,
     is_unknown_tool,
-    names_like,
-    names_tool,
 )
 from hookline.permissions.paths import FilePathPattern, PathPlace, Root
 from hookline.permissions.subject import (
     Subject,
     SubjectKind,
-    moves,
-    names_relative_program,
+    has_directory_change,
+    has_relative_program,
     subject_of,
     subjects_of,
     texts_of,
     value_of,
 )
-from hookline.shell_text.runners import runs_anything, verb_runs_anything
+from hookline.shell_text.runners import can_run_anything, can_verb_run_anything
 from hookline.state import ToolCall
 from hookline.wildcards import fits_text, glob
 
@@ -89,9 +89,9 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return self.tool if self.argument is None else f"{self.tool}({self.argument})"
 
-    def names(self, tool: str) -> bool:
+    def is_about(self, tool: str) -> bool:
         """Whether the rule is about this tool, with whichever arguments."""
-        return names_tool(self.tool, tool)
+        return is_name_of(self.tool, tool)
 
     def covers(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
         """Whether all of this call certainly matches. What is not known is not covered."""
@@ -114,15 +114,15 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     def _may_cover(self, call: ToolCall, named: list[tuple[str, str]]) -> bool:
         """Whether the rule is about this tool, and about where the call runs."""
-        if not names_tool(self.tool, call.name) or _is_host_unnamed(call, named):
+        if not is_name_of(self.tool, call.name) or _is_host_unnamed(call, named):
             return False
         return self.argument in (None, "*") or not _is_elsewhere(call, named)
 
     def touches(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
         """Whether this call, or a part of it, may match. What is not known may be anything."""
         if self.argument is None:
-            return names_tool(self.tool, call.name)
-        if not names_like(self.tool, call.name):
+            return is_name_of(self.tool, call.name)
+        if not is_name_like(self.tool, call.name):
             return False
         root = as_root(root)
         named = named_arguments(self.argument)
@@ -219,7 +219,9 @@ def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
     where = call.args.get(_WHERE)
     is_at_top = not where or (isinstance(where, str) and os.path.normpath(where) == ".")
     is_named = any(name == _WHERE for name, _ in named)
-    return not ((is_at_top or is_named) and not moves(call)) and names_relative_program(call)
+    return not (
+        (is_at_top or is_named) and not has_directory_change(call)
+    ) and has_relative_program(call)
 
 
 def as_root(root: str | os.PathLike[str] | Root) -> Root:
@@ -305,9 +307,9 @@ def _argument(text: str, rest: str, place: int) -> str:
 def _check(rule: Rule, text: str) -> None:
     """Check the argument where its kind is known."""
     kinds = []
-    if any(names_tool(rule.tool, name) for name in COMMAND_TOOLS):
+    if any(is_name_of(rule.tool, name) for name in COMMAND_TOOLS):
         kinds.append(SubjectKind.COMMAND)
-    if any(names_tool(rule.tool, name) for name in FILE_TOOLS):
+    if any(is_name_of(rule.tool, name) for name in FILE_TOOLS):
         kinds.append(SubjectKind.PATH)
     argument = rule.argument or ""
     if argument.startswith(_DOMAIN_PREFIX):
@@ -501,7 +503,7 @@ def _for_command(tool: str, part: CommandPart) -> Rule | None:
     if not words or not _PLAIN.fullmatch(words[0]):
         return None
     program = words[0].rpartition("/")[2]
-    if runs_anything(program):
+    if can_run_anything(program):
         return None
     begins = words[:1]
     if program in _HAVE_VERBS:
@@ -513,7 +515,7 @@ def _for_command(tool: str, part: CommandPart) -> Rule | None:
             if len(words) < 3 or not _PLAIN.fullmatch(words[2]):
                 return None
             begins = words[:3]
-        elif verb_runs_anything(program, words[1]):
+        elif can_verb_run_anything(program, words[1]):
             return None
     return Rule(tool, f"{' '.join(begins)} *")
 

@@ -14,7 +14,7 @@ from hookline.errors import HooklineError
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import PathPlace, Root, fixed_part
 from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import reads_commands, runs_others
+from hookline.shell_text.runners import can_read_commands, can_run_others
 from hookline.state import ToolCall
 from hookline.wildcards import MANY, ONE
 
@@ -78,7 +78,7 @@ def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
 _ABSENT = object()
 
 
-def names_relative_program(call: ToolCall) -> bool:
+def has_relative_program(call: ToolCall) -> bool:
     """Whether a command of a call names a program from where it runs, as `./run.sh` does, or may do so."""
     if call.name not in COMMAND_TOOLS and not any(name in call.args for name in _COMMANDS):
         return False
@@ -86,7 +86,7 @@ def names_relative_program(call: ToolCall) -> bool:
     return not parts or any(_is_relative(part) for part in parts)
 
 
-def moves(call: ToolCall) -> bool:
+def has_directory_change(call: ToolCall) -> bool:
     """Whether a command line goes to another directory on its way: what follows runs there."""
     return any(
         word in _MOVERS
@@ -98,7 +98,7 @@ def moves(call: ToolCall) -> bool:
 def _is_relative(part: CommandPart) -> bool:
     """Whether one command names a program from where it runs, itself or as what it starts."""
     words = part.argv or part.words
-    named = words if runs_others(words) else words[:1]
+    named = words if can_run_others(words) else words[:1]
     return any(
         not isinstance(word, str) or ("/" in word and not word.startswith(("/", "-")))
         for word in named
@@ -207,10 +207,10 @@ def _can_read_commands(command: Any) -> bool:
     words = _pattern_words(command)
     if not words:
         return False
-    is_reader = not isinstance(words[0], str) or reads_commands(words[0])
-    if not is_reader and runs_others(words):
+    is_reader = not isinstance(words[0], str) or can_read_commands(words[0])
+    if not is_reader and can_run_others(words):
         is_reader = any(
-            reads_commands(word) for word in words if isinstance(word, str) and word != "."
+            can_read_commands(word) for word in words if isinstance(word, str) and word != "."
         )
     return is_reader and (command.piped or bool(command.redirects))
 

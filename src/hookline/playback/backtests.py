@@ -13,7 +13,7 @@ import msgspec
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
 from hookline.agent.run import Run
-from hookline.agent.run_index import Place, Round, leaves_no_room
+from hookline.agent.run_index import Place, Round, is_limit_stop
 from hookline.definition import Definition, for_child
 from hookline.definition.definition import Plans
 from hookline.definition.guards import default_guards, limit_reached_in_step, limits_on_calls
@@ -305,7 +305,7 @@ def _are_limits_asked(plans: Plans, run: Run, round_: Round) -> bool:
         return False
     own = limit_reached_in_step(plans.before_step, own_only=True)
     return (own is not None and own(run) != "") or any(
-        leaves_no_room(ran) and is_limit_on_record(ran) for ran in round_
+        is_limit_stop(ran) and is_limit_on_record(ran) for ran in round_
     )
 
 
@@ -408,7 +408,7 @@ class BacktestSource(PlaybackSource):
         if (
             not is_needed
             or self._is_no_longer_asked(place)
-            or not recording.goes_beyond(place, round_)
+            or not recording.has_decision(place, round_)
         ):
             return
         then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
@@ -443,7 +443,7 @@ class BacktestSource(PlaybackSource):
         stop = next((ran for ran in round_ if _is_spent(ran)), None)
         if stop is None:
             return True
-        then = self.recording.used_after(stop)
+        then = self.recording.usage_after(stop)
         if then is None:
             return False
         missing = then - (run.state.counters.usage + run.uncounted.usage)

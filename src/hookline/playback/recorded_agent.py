@@ -58,7 +58,7 @@ def is_recorded(entry: Entry) -> bool:
 
 def recorded_hook(recording: RecordedRun, point: Point[Any], ran: HookRan) -> Registration:
     """A hook that says what is on record."""
-    closed = ran.verdict == "failed" and recording.failed_closed(ran.hook, ran.point)
+    closed = ran.verdict == "failed" and recording.has_failed_closed(ran.hook, ran.point)
     return Registration(
         point=point,
         hook=RecordedHook(ran),

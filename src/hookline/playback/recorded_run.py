@@ -83,7 +83,7 @@ class RecordedRun(RunIndex):
         by_hook = outcome is not None and outcome.resolved_by is not None  # which says so again
         return is_cancelled and not by_hook and not is_cut_short
 
-    def keeps(self, part: RunPart, place: Place) -> bool:
+    def has_inputs(self, part: RunPart, place: Place) -> bool:
         """Whether what hooks were shown at a place is on record, as they left it."""
         point, step, call_id = place
         if point == "prompt_submit":
@@ -96,7 +96,7 @@ class RecordedRun(RunIndex):
             return result is not None and result.status != "withheld"
         return True
 
-    def goes_beyond(self, place: Place, round_: Round) -> bool:
+    def has_decision(self, place: Place, round_: Round) -> bool:
         """Whether it is certain what was decided there: a process may have died in the middle of it."""
         if self.is_finished:
             return True
@@ -106,7 +106,7 @@ class RecordedRun(RunIndex):
             is_known = step is None or step in self.steps
             failures = () if is_known else (ran for ran in round_ if ran.verdict == "failed")
             return round_[-1].seq < self.records[-1].seq and all(
-                self.failed_closed(ran.hook, point) for ran in failures
+                self.has_failed_closed(ran.hook, point) for ran in failures
             )
         is_on_the_way_out = point in ("output", "execution_end", "session_end", "agent_failed")
         if is_on_the_way_out:
@@ -145,7 +145,7 @@ class RecordedRun(RunIndex):
         """The point and the name of each."""
         return frozenset((ran.point, ran.hook) for ran in self.hooks)
 
-    def used_after(self, ran: HookRan) -> Usage | None:
+    def usage_after(self, ran: HookRan) -> Usage | None:
         """What the run had used when it was next counted after a verdict; None where the record ends before that."""
         counted = (StepFinished, StepPaused, StatusChanged)
         later = (each for each in self.records if each.seq > ran.seq and isinstance(each, counted))
@@ -171,7 +171,7 @@ class RecordedRun(RunIndex):
                 return msgspec.structs.replace(error, message=info.message)
         return error
 
-    def failed_closed(self, hook: str, point: str) -> bool:
+    def has_failed_closed(self, hook: str, point: str) -> bool:
         """Whether the failure of a hook kept something from happening."""
         key = (hook, point)
         if key not in self._closed:

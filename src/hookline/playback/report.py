@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.pages.page import Markup, Writer, count, duration, visible
+from hookline.pages.page import Markup, PageWriter, count, duration, visible
 from hookline.redaction import Redactor
 from hookline.state import NO_USAGE, ToolCall, Usage
 from hookline.state.frozen import valid_text
@@ -366,7 +366,7 @@ def page_of(report: BacktestReport, redactor: Redactor | None = None) -> str:
     elif not report.ok:
         title = "some runs could not be followed"
     counts = ", ".join(f"{number} {what}" for what, number in report.counts.items())
-    writer = Writer(redactor)
+    writer = PageWriter(redactor)
     e = writer.element
     notes = [e("li", note) for note in remarks(report)]
     return writer.page(

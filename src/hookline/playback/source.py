@@ -556,7 +556,7 @@ class PlaybackSource(AnswerSource):
         if keeps == "all":
             then = Plan(point, recorded_hooks(recording, point, round_))
             return PartialPlan(with_judges(plan, (*then.judges, *plan.judges)))
-        hidden = count_unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
+        hidden = count_unseen(place[0], round_, is_kept=recording.has_inputs(self.part, place))
         if hidden and keeps == "own":
             then = Plan(point, recorded_hooks(recording, point, round_))
             return PartialPlan(then, tuple(entry.name for entry in plan.judges))

@@ -169,7 +169,7 @@ def request_body(request: InferenceRequest, *, cache: bool) -> dict[str, Any]:
         body["system"] = system
     if tools := [*map(_tool, request.tools), *_option(options, "tools", list)]:
         body["tools"] = tools
-    check_provider_tools(NAME, request, _switched_on(options))
+    check_provider_tools(NAME, request, _provider_tools(options))
     if request.tools and (choice := _tool_choice(request.tool_choice)):
         body["tool_choice"] = {**_option(options, "tool_choice", dict), **choice}
     if request.output_schema is not None:
@@ -191,7 +191,7 @@ def _option(options: dict[str, Any], name: str, kind: type[T]) -> T:
     )
 
 
-def _switched_on(options: dict[str, Any]) -> Iterator[str]:
+def _provider_tools(options: dict[str, Any]) -> Iterator[str]:
     """The tools in the options that the API runs. It leaves some of its own to us, and those are recognised here."""
     for tool in _option(options, "tools", list):
         kind = tool.get("type") if isinstance(tool, dict) else None
@@ -295,7 +295,7 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
     for part in message.reasoning:
         if part.provider == NAME and part.signature:
             place = before.setdefault(part.call_id, []) if part.call_id in ids else ahead
-            place.append(_thought(part))
+            place.append(_thinking_block(part))
     uses = message.provider_tool_uses
     said = [*(dict(use.data) for use in uses if use.provider == NAME), *_text(message.text)]
     for call in message.calls:
@@ -303,7 +303,7 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
     return [*ahead, *said] if said else []  # thinking alone is refused
 
 
-def _thought(part: Reasoning) -> Block:
+def _thinking_block(part: Reasoning) -> Block:
     if part.kind == REDACTED:
         return {"type": REDACTED, "data": part.signature}
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}

@@ -19,6 +19,8 @@ class _Entry(NamedTuple):
     """The module that the extra installs."""
     keys: tuple[str, ...] = ()
     """Where the provider looks for a key in the environment."""
+    prefix: str = ""
+    """How the names of its models begin, where other agents write them without a provider."""
 
 
 _CATALOGUE = {
@@ -28,6 +30,7 @@ _CATALOGUE = {
         "anthropic",
         "anthropic",
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        prefix="claude-",
     ),
     "google": _Entry(
         "hookline.providers.google",
@@ -70,6 +73,14 @@ def missing_extra(provider: str) -> str:
 def key_variables(provider: str) -> tuple[str, ...]:
     """The variables in which a provider looks for a key. Nothing is imported."""
     return _CATALOGUE[provider].keys
+
+
+def full_name(model: str) -> str:
+    """The name of a model with its provider, for one that other agents write without; any other as it is."""
+    for provider, entry in _CATALOGUE.items():
+        if entry.prefix and model.startswith(entry.prefix):
+            return f"{provider}:{model}"
+    return model
 
 
 def split_name(name: str, also: tuple[str, ...] = ()) -> ModelName:

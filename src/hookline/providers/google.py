@@ -100,7 +100,7 @@ class GoogleProvider(HTTPProvider[_Client]):
         contents, config = contents_of(request), config_of(request)
         answer = GoogleAnswer(request)
         token: bytes | None = None
-        with add_usage_to_errors(answer.used):
+        with add_usage_to_errors(answer.usage):
             while True:
                 asked = {"model": request.model, "contents": contents, "config": config}
                 async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
@@ -465,7 +465,7 @@ def config_of(request: InferenceRequest) -> types.GenerateContentConfig:
     fields["automatic_continuation"] = False
     try:
         config = types.GenerateContentConfig(**fields)
-        check_provider_tools(NAME, request, _switched_on(config))
+        check_provider_tools(NAME, request, _provider_tools(config))
         return config
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
@@ -476,7 +476,7 @@ def config_of(request: InferenceRequest) -> types.GenerateContentConfig:
     )
 
 
-def _switched_on(config: types.GenerateContentConfig) -> Iterator[str]:
+def _provider_tools(config: types.GenerateContentConfig) -> Iterator[str]:
     """The tools that Gemini runs."""
     for tool in config.tools or ():
         given = tool.model_dump(exclude_none=True) if isinstance(tool, types.Tool) else {}
@@ -607,7 +607,7 @@ class GoogleAnswer:
         finish = "length" if self._reason in ("MAX_TOKENS", _CONTINUED) else ""
         return EndPiece(self._spent, self._model, finish)
 
-    def used(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """What it used so far; None while Gemini has not counted."""
         if self._counts is not None:
             self._settle()
@@ -616,7 +616,7 @@ class GoogleAnswer:
     def _part(self, part: types.Part) -> Iterator[Piece]:
         signature = base64.b64encode(part.thought_signature or b"").decode()
         if part.thought:
-            yield from self._thought(part.text or "", signature)
+            yield from self._add_thinking(part.text or "", signature)
             return
         self._is_thinking = False
         if part.function_call is not None:
@@ -668,7 +668,7 @@ class GoogleAnswer:
     def _use(self, name: str, key: str, data: dict[str, Any]) -> ProviderToolPiece:
         return ProviderToolPiece(self._uses.setdefault(key, len(self._uses)), name, data)
 
-    def _thought(self, text: str, signature: str) -> Iterator[Piece]:
+    def _add_thinking(self, text: str, signature: str) -> Iterator[Piece]:
         """Chunks of thinking that follow each other are one part, up to and with its signature."""
         if not self._is_thinking:
             self._thoughts += 1

@@ -77,7 +77,7 @@ class OpenAIProvider(GeneratedClientProvider):
         """Ask the model; see Provider."""
         body = request_body(request, streamed=streamed)
         answer = OpenAIAnswer(request.model, "" if self._is_home else self._url)
-        with add_usage_to_errors(answer.used):
+        with add_usage_to_errors(answer.usage):
             async with aclosing(self._events(body, streamed=streamed)) as events:
                 async for event in events:
                     chunk = self._chunk(event, request.model)
@@ -150,7 +150,7 @@ _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content"})
 def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]:
     """The body of the request. An option that is None is left out, also one that would be sent otherwise."""
     check_request("openai", request, _OURS)
-    check_provider_tools("openai", request, _switched_on(request.options))
+    check_provider_tools("openai", request, _server_tools(request.options))
     body: dict[str, Any] = {"model": request.model, "messages": list(_messages(request))}
     if streamed:
         asked = request.options.get("stream_options") or {}
@@ -166,7 +166,7 @@ def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]
     return {name: value for name, value in body.items() if name not in left_out}
 
 
-def _switched_on(options: Mapping[str, Any]) -> Iterator[str]:
+def _server_tools(options: Mapping[str, Any]) -> Iterator[str]:
     """The tools in the options that the server runs: all that are no functions."""
     if options.get("web_search_options") is not None:
         yield _WEB_SEARCH
@@ -418,7 +418,7 @@ class OpenAIAnswer:
         finish = "length" if self._finish == "length" else ""
         return EndPiece(self._usage(), self._model, finish)
 
-    def used(self) -> Usage | None:
+    def usage(self) -> Usage | None:
         """What it used so far; None while the server has not counted."""
         return None if self._tokens is None else self._usage()
 

@@ -63,7 +63,7 @@ class Redactor:
         patterns: Patterns | None = None,
         names: Iterable[str] = (),
     ) -> None:
-        known = dict(_named(values))
+        known = dict(_named_values(values))
         for name in _texts(environment, "environment"):
             if value := os.environ.get(name, "").strip():
                 known[value] = name
@@ -75,7 +75,7 @@ class Redactor:
             for kind, each in _check_patterns(patterns or {}).items()
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
-        self._named = pattern_for_names(self._names) if self._names else None
+        self._named_values = pattern_for_names(self._names) if self._names else None
         self._clean: set[tuple[str, bool]] = set()
         """Short texts without secrets: the records of a run repeat the same ids and names."""
 
@@ -263,8 +263,8 @@ class Redactor:
             return  # no name has a value here, as in most texts
         yield from named_spans(text)
         yield from laid_out_spans(text)
-        if self._named is not None:
-            yield from spans_behind(self._named, text)
+        if self._named_values is not None:
+            yield from spans_behind(self._named_values, text)
 
 
 @functools.lru_cache(maxsize=1)
@@ -397,7 +397,7 @@ def _paired_name(value: Mapping[Any, Any]) -> str:
 # --- what is given ------------------------------------------------------------------------------------
 
 
-def _named(values: Values) -> Iterator[tuple[str, str]]:
+def _named_values(values: Values) -> Iterator[tuple[str, str]]:
     if isinstance(values, Mapping):
         texts = _texts(values.values(), "values")
         yield from zip((text.strip() for text in texts), values, strict=True)

@@ -23,11 +23,11 @@ from hookline.shell_text.reader import (
 from hookline.shell_text.runners import (
     FEEDERS,
     SHELLS,
+    can_run_code,
+    can_run_input,
     commands_in,
     is_source,
     name_of,
-    reads_code,
-    runs_code,
     scripts_in,
 )
 
@@ -114,7 +114,7 @@ class CommandSearch(ShellVisitor):
         """Search one command, and everything that it would run."""
         self.search_words(words, text)
         echoed = [text for each in inner for text in self.find_printed(each)]
-        if echoed and any(map(runs_code, commands_in(words))):
+        if echoed and any(map(can_run_code, commands_in(words))):
             self.script("\n".join(echoed))
 
     def stage(self, stage: PipelineStage) -> None:
@@ -194,7 +194,7 @@ class CommandSearch(ShellVisitor):
         """What is printed may be run as it is, or become the words of what xargs runs."""
         names = {name_of(argv) for argv in stage}
         is_fed = bool(names & FEEDERS)
-        runs = any(map(reads_code, stage)) or (is_fed and bool(names & SHELLS))
+        runs = any(map(can_run_input, stage)) or (is_fed and bool(names & SHELLS))
         if runs and is_unread:
             self.runs_unread(text)
         if runs and printed:

@@ -67,7 +67,7 @@ def is_source(argv: Sequence[str]) -> bool:
     return name in _MAY_DECODE and any(re.match(r"-[A-Za-z]*[dDr]|--d", word) for word in argv[1:])
 
 
-def runs_code(argv: Sequence[str]) -> bool:
+def can_run_code(argv: Sequence[str]) -> bool:
     """Whether a command runs code that it is given."""
     name = name_of(argv)
     return name in SHELLS or name in {"eval", "source", "."} or bool(INTERPRETERS.fullmatch(name))
@@ -75,7 +75,7 @@ def runs_code(argv: Sequence[str]) -> bool:
 
 def code_words(argv: Sequence[str]) -> Iterator[str]:
     """The words of a command that are code, or name a file of code."""
-    if not runs_code(argv):
+    if not can_run_code(argv):
         return
     if name_of(argv) == "eval":
         yield from argv[1:]
@@ -90,12 +90,12 @@ def code_words(argv: Sequence[str]) -> Iterator[str]:
         is_value = word in HAVE_VALUES
 
 
-def reads_code(argv: Sequence[str]) -> bool:
+def can_run_input(argv: Sequence[str]) -> bool:
     """Whether a command runs what it is piped."""
     name = name_of(argv)
     if name == "eval" or name in {"at", "batch"}:
         return True
-    if not runs_code(argv):
+    if not can_run_code(argv):
         return False
     if name == "make" or name.endswith("awk"):
         return any(word in {"-", "-f-", "/dev/stdin"} or "system(" in word for word in argv[1:])
@@ -197,7 +197,7 @@ _GIT_RUNS = frozenset({
 _VERSION = re.compile(r"[\d.]+$|-[\d.]+$")
 
 
-def runs_others(words: Sequence[object]) -> bool:
+def can_run_others(words: Sequence[object]) -> bool:
     """Whether a command may run another one that is written among its words, in a container or elsewhere too."""
     if not words or not isinstance(words[0], str):
         return False
@@ -207,17 +207,17 @@ def runs_others(words: Sequence[object]) -> bool:
     )
 
 
-def reads_commands(program: str) -> bool:
+def can_read_commands(program: str) -> bool:
     """Whether a program may run what it reads."""
     return program.rpartition("/")[2] in _READS_COMMANDS
 
 
-def runs_anything(program: str) -> bool:
+def can_run_anything(program: str) -> bool:
     """Whether a program can do anything, in any version: `python3.11` is `python`."""
     name = program.rpartition("/")[2].removesuffix(".exe")
     return name in _RUN_ANYTHING or _VERSION.sub("", name) in _RUN_ANYTHING
 
 
-def verb_runs_anything(program: str, verb: str) -> bool:
+def can_verb_run_anything(program: str, verb: str) -> bool:
     """Whether a program with this word can run anything."""
     return verb in _VERBS or (program == "git" and verb in _GIT_RUNS)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hookline.shell_text.command_search import CommandSearch, TooMuch
 from hookline.shell_text.reader import PipelineStage, TooDeep
-from hookline.shell_text.runners import HAVE_VALUES, SHELLS, reads_code, runs_code
+from hookline.shell_text.runners import HAVE_VALUES, SHELLS, can_run_code, can_run_input
 
 _MAX_WORK = 1 << 20
 _MAX_COMMANDS = 5_000
@@ -77,7 +77,7 @@ class StartSearch(CommandSearch):
         """Note what is read, and a script that an interpreter reads."""
         reads = [target for operator, target in stage.redirects if operator not in _OUTPUT]
         self.texts += [*reads, *stage.inputs]
-        if reads and any(map(reads_code, self.argvs(stage))):
+        if reads and any(map(can_run_input, self.argvs(stage))):
             self.started += [Started(target, stage.text, is_script=True) for target in reads]
         super().stage(stage)
 
@@ -110,7 +110,7 @@ def files_of_program(module: str) -> tuple[str, ...]:
 
 def is_interpreter(program: str) -> bool:
     """Whether a program runs a script that it is given."""
-    return runs_code([program]) and not is_task_runner(program)
+    return can_run_code([program]) and not is_task_runner(program)
 
 
 def is_task_runner(program: str) -> bool:

@@ -130,7 +130,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         log = messages if isinstance(messages, Log) else Log(messages)
         return msgspec.structs.replace(self, messages=log)
 
-    def checked(self) -> AgentState:
+    def freeze(self) -> AgentState:
         """This state with plain dicts and lists made immutable."""
         # Not in __post_init__, because states are derived many times at every step.
         counters = self.counters
@@ -197,7 +197,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
             )
         try:
             state = msgspec.json.decode(envelope.state, type=AgentState, dec_hook=_decode_log)
-            return state.checked()
+            return state.freeze()
         except (msgspec.DecodeError, NotJSONError, UsageError, RecursionError) as error:
             raise StateVersionError(f"this saved agent state is damaged: {error}.") from None
 

@@ -135,7 +135,7 @@ class HookRun:
     def _look(self, ctx: AgentContext) -> None:
         self.state = ctx.state
 
-    def seen(self) -> HookRunResult:
+    def result(self) -> HookRunResult:
         """What the run showed."""
         ran = list(self._find_own_records())
         made = _calls_made(self.records)
@@ -362,7 +362,7 @@ _SEQUENCES = {
 def faults(reference: HookRun) -> Iterator[Deviation]:
     """What is wrong with the hook whichever way the agent is driven."""
     point = reference.case.point
-    verdicts = reference.seen().verdicts
+    verdicts = reference.result().verdicts
     if not verdicts:
         yield Deviation(
             "run",
@@ -442,7 +442,7 @@ async def check_hook(
     runs: dict[str, HookRun] = {}
     skipped = dict.fromkeys(skip, "as you asked")
     for mode, drive in MODES.items():
-        reference = runs["run"].seen() if runs else None
+        reference = runs["run"].result() if runs else None
         why = skipped.get(mode) or inapplicable(case, mode, reference)
         if why:
             skipped[mode] = why
@@ -481,7 +481,7 @@ def _check_arguments(hook: HookLike, factory: object, skip: Collection[str]) -> 
 
 def _report(runs: dict[str, HookRun], skipped: dict[str, str]) -> Report:
     reference = runs["run"]
-    seen = {mode: run.seen() for mode, run in runs.items()}
+    seen = {mode: run.result() for mode, run in runs.items()}
     found = list(faults(reference))
     for mode in list(runs)[1:]:
         found += differences(mode, seen["run"], seen[mode])

@@ -108,7 +108,7 @@ class CaseSetup:
         """The requests that arrived; after `play`, those of the run that was played."""
         return self.wire.requests if self._played is None else self._played
 
-    def sent(self, number: int) -> str:
+    def request_text(self, number: int) -> str:
         """A request that arrived, as text to look for things in."""
         requests = self.requests
         if number >= len(requests):

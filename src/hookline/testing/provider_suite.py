@@ -82,7 +82,7 @@ def expect_reported(setup: CaseSetup, result: RunResult, status: ResultStatus, w
     """The first call had this outcome, the model read why, and it answered all the same."""
     came_to = [one.status for one in result.steps[0].results]
     setup.expect("what came of the call", [status], came_to)
-    setup.expect_in("the reason in the second request", why, setup.sent(1))
+    setup.expect_in("the reason in the second request", why, setup.request_text(1))
     setup.expect("the answer", ANSWER, result.text)
 
 
@@ -96,11 +96,11 @@ async def text(setup: CaseSetup) -> None:
     setup.expect("the answer", ANSWER, seen.result.text)
     ends = [one.finish for one in seen.result.records if isinstance(one, ResponseReceived)]
     setup.expect("why the model stopped", [""], ends, "It is empty where the model was done.")
-    setup.expect_in("the prompt in the request", "What about the herons?", setup.sent(0))
-    setup.expect_in("the system prompt in the request", "Be of use.", setup.sent(0))
+    setup.expect_in("the prompt in the request", "What about the herons?", setup.request_text(0))
+    setup.expect_in("the system prompt in the request", "Be of use.", setup.request_text(0))
     if setup.offers_tools:
         for part in ("look_up", "Look something up.", "times"):
-            setup.expect_in("the tool in the request", part, setup.sent(0))
+            setup.expect_in("the tool in the request", part, setup.request_text(0))
     if setup.streamed:
         setup.expect("the text as it streamed", ANSWER, seen.text)
         setup.expect("whether it came in several pieces", True, seen.text_pieces > 1)
@@ -111,7 +111,7 @@ async def letters(setup: CaseSetup) -> None:
     words = 'Grüße, 世界 🦦 and "quotes"\nand a \\ and a tab\t.'
     seen = await setup.play(setup.turn(words), prompt=words)
     setup.expect("the answer", words, seen.result.text)
-    setup.expect_in("the prompt in the request", "Grüße, 世界 🦦", setup.sent(0))
+    setup.expect_in("the prompt in the request", "Grüße, 世界 🦦", setup.request_text(0))
     if setup.streamed:
         setup.expect("the text as it streamed", words, seen.text)
 
@@ -159,7 +159,7 @@ async def one_call(setup: CaseSetup) -> None:
     setup.expect("the calls", [("look_up", CALL.args)], calls_of(step))
     setup.expect("the results", ["found otters"], [one.result for one in step.results])
     setup.expect("the answer", ANSWER, seen.result.text)
-    setup.expect_in("the result in the second request", "found otters", setup.sent(1))
+    setup.expect_in("the result in the second request", "found otters", setup.request_text(1))
     if setup.streamed:
         arguments = seen.arguments(step.calls[0].id)
         setup.expect("arguments as streamed", CALL.args, msgspec.json.decode(arguments))
@@ -175,7 +175,7 @@ async def parallel_calls(setup: CaseSetup) -> None:
     setup.expect("the calls", [("look_up", one.args) for one in called], calls_of(step))
     setup.expect("distinct ids of the calls", 3, len({one.id for one in step.calls}))
     setup.expect("the answer", ANSWER, seen.result.text)
-    sent = setup.sent(1)
+    sent = setup.request_text(1)
     setup.expect_in("the results in the second request", "found badgersfound", sent)
     found = sorted(("otters", "badgers", "hedgehogs"), key=lambda key: sent.find(f"found {key}"))
     setup.expect("the order of the results", ["otters", "badgers", "hedgehogs"], found)
@@ -202,7 +202,7 @@ async def failed_call(setup: CaseSetup) -> None:
         setup.expect("the answer", ANSWER, result.text)
         [text] = [one.text for one in result.state.messages if isinstance(one, ToolMessage)]
         words = text
-        sent.append(setup.sent(1))
+        sent.append(setup.request_text(1))
     setup.expect("whether a failed call looks different", True, sent[0] != sent[1])
 
 
@@ -250,7 +250,7 @@ async def tool_choice(setup: CaseSetup) -> None:
         turns = (setup.turn("", CALL), setup.turn(ANSWER))
         result = (await setup.play(*turns, needs=needs, tool_choice=choice)).result
         setup.expect(f"the answer with tool_choice={choice!r}", ANSWER, result.text)
-        sent[choice] = setup.sent(0)
+        sent[choice] = setup.request_text(0)
     for choice in ("required", "look_up"):
         changed = sent[choice] != sent["auto"]
         setup.expect(f"whether {choice!r} changed the request", True, changed)
@@ -266,7 +266,7 @@ async def attachments(setup: CaseSetup) -> None:
         seen = await setup.drive(agent, "What is this?", given)
         setup.expect("the answer", ANSWER, seen.result.text)
         for one in given:
-            setup.expect_in(f"{one.name} in the request", one.data, setup.sent(0))
+            setup.expect_in(f"{one.name} in the request", one.data, setup.request_text(0))
 
 
 async def structured_output(setup: CaseSetup) -> None:
@@ -275,7 +275,7 @@ async def structured_output(setup: CaseSetup) -> None:
     turn = setup.turn('{"zebras": 3}')
     seen = await setup.play(turn, configure=configure, needs=needs)
     setup.expect("the answer", {"zebras": 3}, msgspec.json.decode(seen.result.text))
-    setup.expect_in("the schema in the request", "zebras", setup.sent(0))
+    setup.expect_in("the schema in the request", "zebras", setup.request_text(0))
 
 
 async def others_thoughts(setup: CaseSetup) -> None:
@@ -287,9 +287,9 @@ async def others_thoughts(setup: CaseSetup) -> None:
     async with setup.agent(setup.turn(ANSWER)) as agent:
         result = await agent.run("And now?", state=state)
         setup.expect("the answer", ANSWER, result.text)
-        setup.expect_in("the earlier answer in the request", "Hello!", setup.sent(0))
+        setup.expect_in("the earlier answer in the request", "Hello!", setup.request_text(0))
         for secret in (thought.text, thought.signature):
-            setup.expect(f"whether {secret!r} was sent", False, secret in setup.sent(0))
+            setup.expect(f"whether {secret!r} was sent", False, secret in setup.request_text(0))
 
 
 # --- hooks, limits and approvals mean the same over every provider --------------------------------
@@ -322,7 +322,7 @@ async def ask(setup: CaseSetup) -> None:
         answers = {pending.id: Decision.allow() for pending in stored.pending}
         result = await agent.resume(stored, answers)
         setup.expect("the answer after the resume", ANSWER, result.text)
-        setup.expect_in("the result in the second request", "found otters", setup.sent(1))
+        setup.expect_in("the result in the second request", "found otters", setup.request_text(1))
 
 
 async def limit(setup: CaseSetup) -> None:
@@ -358,7 +358,7 @@ async def other_model(setup: CaseSetup) -> None:
     if result.status is RunStatus.FAILED and isinstance(result.error, ModelNotFoundError):
         return  # a provider that knows its own models may say so before it asks
     setup.expect("the answer", ANSWER, result.text)
-    setup.expect_in("the model in the request", f"{setup.wire.model}-b", setup.sent(0))
+    setup.expect_in("the model in the request", f"{setup.wire.model}-b", setup.request_text(0))
 
 
 async def options(setup: CaseSetup) -> None:
@@ -369,7 +369,7 @@ async def options(setup: CaseSetup) -> None:
         if given and isinstance(result.error, UnsupportedError):
             return  # a provider may have no such option, and say so
         setup.expect("the answer", ANSWER, result.text)
-        sent.append(setup.sent(0))
+        sent.append(setup.request_text(0))
     setup.expect("whether an option changed the request", True, sent[0] != sent[1])
 
 

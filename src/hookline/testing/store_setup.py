@@ -118,7 +118,7 @@ class StoreSetup:
         self._processes.append(OtherProcess(lambda: look(self._subject.make(self.place))))
         return self._processes[-1]
 
-    def restored(self, path: Path) -> JournalStore | None:
+    def restore(self, path: Path) -> JournalStore | None:
         """A store that has what is in a backup; None if the suite was not told how to make one."""
         if self._subject.restore is None:
             return None

@@ -835,7 +835,7 @@ async def a_backup_replaces_nothing(setup: StoreSetup) -> None:
     await setup.expect_error("a second backup", JournalError, setup.store.backup(path))
     setup.expect("whether the copy is the same", True, path.read_bytes() == content)
     setup.expect("the records", story("r"), await setup.store.read("r"))
-    copy = setup.restored(path)
+    copy = setup.restore(path)
     if copy is not None:
         setup.expect("the records in the copy", story("r"), await copy.read("r"))
         setup.expect("the messages in the copy", [_CANCEL], await copy.inbox("r"))

@@ -261,7 +261,10 @@ class ScriptedWire:
     @property
     def requests(self) -> Sequence[dict[str, Any]]:
         """The requests, as JSON. What other providers' models thought is not in them."""
-        return [msgspec.to_builtins(_sent(one, self._provider)) for one in self._provider.requests]
+        return [
+            msgspec.to_builtins(_sent_request(one, self._provider))
+            for one in self._provider.requests
+        ]
 
     @property
     def hung_up(self) -> bool:
@@ -276,7 +279,7 @@ class ScriptedWire:
         await self._provider.aclose()
 
 
-def _sent(request: InferenceRequest, provider: ScriptedProvider) -> InferenceRequest:
+def _sent_request(request: InferenceRequest, provider: ScriptedProvider) -> InferenceRequest:
     def own(message: Message) -> Message:
         if not isinstance(message, AssistantMessage):
             return message

@@ -50,11 +50,11 @@ class GivenArguments:
 
     def validate(self, args: Mapping[str, Any]) -> Validated:
         """Check, or raise a `ToolArgumentsError` that a model can act on."""
-        given = _frozen(args, self._tool)
+        given = _freeze_args(args, self._tool)
         return Validated(given, self._check(given))
 
 
-def _frozen(args: Mapping[str, Any], tool: str) -> FrozenDict:
+def _freeze_args(args: Mapping[str, Any], tool: str) -> FrozenDict:
     return args if type(args) is FrozenDict else freeze_dict(dict(args), f"an argument of '{tool}'")
 
 
@@ -177,7 +177,7 @@ class Arguments:
 
     def _freeze_given(self, args: Mapping[str, Any]) -> FrozenDict:
         """The arguments as frozen JSON, without those that only repeat an opaque default."""
-        frozen = _frozen(args, self._tool)
+        frozen = _freeze_args(args, self._tool)
         repeated = [
             name
             for name in self._defaults.opaque & frozen.keys()
@@ -208,7 +208,7 @@ class Arguments:
     def _view(self, given: FrozenDict, values: dict[str, Any]) -> dict[str, JSONValue]:
         """The values as JSON that leads back to them; where their own JSON does not (a secret), what was given."""
         dumped = self._codec.dump(values)
-        view = {name: _frozen_or(given[name], dumped, name) for name in values}
+        view = {name: _freeze_or(given[name], dumped, name) for name in values}
         if view != given and self._codec.exact is None:
             # Plain values always lead back to themselves.
             for name in self._find_lost(view, values):
@@ -233,7 +233,7 @@ class Arguments:
         return [name for name, value in values.items() if not _is_same(again[name], value)]
 
 
-def _frozen_or(fallback: JSONValue, dumped: dict[str, Any], name: str) -> JSONValue:
+def _freeze_or(fallback: JSONValue, dumped: dict[str, Any], name: str) -> JSONValue:
     try:
         return freeze(dumped[name])
     except (KeyError, NotJSONError):

@@ -61,13 +61,13 @@ def _codec(signature: Signature) -> Codec:
     """Pydantic's codec, made when the first argument is not of the very type asked for."""
 
     @functools.cache
-    def made() -> Codec:
+    def codec() -> Codec:
         from hookline.tools.pydantic_schema import codec_of
 
         return codec_of(signature)
 
     exact = exact_types(signature.parameters)
-    return Codec(lambda data: made().parse(data), lambda values: made().dump(values), exact)
+    return Codec(lambda data: codec().parse(data), lambda values: codec().dump(values), exact)
 
 
 def _strip_annotation(annotation: Any) -> Any:

@@ -44,7 +44,7 @@ READ = {
 def test_what_is_read_is_what_bash_would_run(text: str) -> None:
     """Quotes, escapes, operators and harmless redirects are read as bash reads them."""
     reading = read_command(text)
-    assert reading.static, reading.problem
+    assert reading.is_static, reading.problem
     assert [command.argv for command in reading.commands] == READ[text]
 
 
@@ -61,7 +61,7 @@ ls >| f | ls <> f | ls {v}> f | a <(b) | a >(b) | %1 | ls; %1 | -x | ls | | && l
 @pytest.mark.parametrize("text", [text for text in NOT_STATIC if text not in {"ls", "", "b", "a"}])
 def test_what_is_not_known_for_certain_is_not_claimed(text: str) -> None:
     """Expansions, control flow, assignments, writes and broken texts are never claimed."""
-    assert not read_command(text).static
+    assert not read_command(text).is_static
 
 
 NOT_SURE_TO_RUN = [
@@ -80,7 +80,7 @@ NOT_SURE_TO_RUN = [
 @pytest.mark.parametrize("text", NOT_SURE_TO_RUN)
 def test_what_may_not_run_is_not_claimed(text: str) -> None:
     """A command whose redirect may fail, or that stands in a branch, is known at best, not static."""
-    assert not read_command(text).static
+    assert not read_command(text).is_static
 
 
 KNOWN = {
@@ -95,7 +95,7 @@ KNOWN = {
 def test_branches_and_here_strings_are_known(text: str) -> None:
     """Every command of an `if` is found, and so is one that is given a text."""
     reading = read_command(text)
-    assert reading.known, reading.problem
+    assert reading.is_known, reading.problem
     assert [command.words[0].text for command in reading.commands] == list(KNOWN[text])
 
 
@@ -109,7 +109,7 @@ def test_branches_and_here_strings_are_known(text: str) -> None:
 )  # fmt: skip
 def test_branches_and_braces_that_are_not_plain_are_not_known(text: str) -> None:
     """What bash refuses, expands or redirects is not claimed."""
-    assert not read_command(text).known
+    assert not read_command(text).is_known
 
 
 @pytest.mark.parametrize("text", ["a | (b; c)", "a | { b && c; }", "a | if b; then c; fi"])
@@ -145,7 +145,7 @@ SWALLOWED = [
 @pytest.mark.parametrize("text", SWALLOWED)
 def test_bytes_that_a_grammar_swallows_are_not_claimed(text: str) -> None:
     """What tree-sitter reads in another way than bash, or what is no plain text, is not claimed."""
-    assert not read_command(text).static
+    assert not read_command(text).is_static
 
 
 def test_an_open_word_says_how_it_begins() -> None:
@@ -167,7 +167,7 @@ def test_an_open_word_says_how_it_begins() -> None:
 )  # fmt: skip
 def test_braces_and_variables_are_not_read(text: str) -> None:
     """bash drops empty words of `{,}` and puts any text in the place of a variable: neither is known."""
-    assert not read_command(text).known
+    assert not read_command(text).is_known
 
 
 TOO_MUCH = {
@@ -183,14 +183,14 @@ TOO_MUCH = {
 @pytest.mark.parametrize("text", TOO_MUCH.values(), ids=TOO_MUCH)
 def test_too_much_is_asked_about(text: str) -> None:
     """A text that is too long, too deep or has too many commands is never allowed, however harmless its parts."""
-    assert not read_command(text).known
+    assert not read_command(text).is_known
     assert ShellPolicy.default().judge(text).decision != "allow"
 
 
 @pytest.mark.parametrize("text", ["!", "! ", "ls; ! ", "time ", "ls && time\t"])
 def test_a_prefix_without_a_command_is_not_claimed(text: str) -> None:
     """The text ends where a command belongs."""
-    assert not read_command(text).known
+    assert not read_command(text).is_known
 
 
 def test_the_far_end_of_unicode_does_no_harm() -> None:
@@ -198,7 +198,7 @@ def test_the_far_end_of_unicode_does_no_harm() -> None:
     for character in ("\U0003b558", "\U000def9f", "\U0010ffff", "\ue000", "\udcff"):
         for text in ("R{}O\r{{{}5", "<<{}", "${{{}", "{}=1", "a{}b <<{}\n{}", "'{}'", '"{}"'):
             command = text.replace("{}", character)
-            assert read_command(command).known <= ("'" in text or '"' in text)
+            assert read_command(command).is_known <= ("'" in text or '"' in text)
             verdict = ShellPolicy.default().judge(f"rm -rf /; {command}")
             assert verdict.decision == "deny"
             assert f"{verdict.reason}{verdict.command}".encode()
@@ -218,7 +218,7 @@ def test_no_shell_text_makes_it_raise(text: str) -> None:
     """Nor does any text made of what means something to a shell."""
     reading = read_command(text)
     verdict = ShellPolicy.default().judge(text)
-    assert reading.known or verdict.decision != "allow"
+    assert reading.is_known or verdict.decision != "allow"
 
 
 @given(

@@ -39,7 +39,7 @@ def shares(name: str, project: Path) -> Counter[str]:
 def test_ordinary_commands_are_read() -> None:
     """Of the ordinary commands, at least 95 in 100 are known word by word before they run."""
     ordinary = commands("ordinary")
-    known = [text for text in ordinary if read_command(text).static]
+    known = [text for text in ordinary if read_command(text).is_static]
     assert len(ordinary) >= 300
     assert len(known) >= 0.95 * len(ordinary)
 
@@ -91,7 +91,7 @@ def test_what_is_put_into_a_harmless_command(text: str, put: str, at: int) -> No
     """Whatever is put into a harmless command, it is allowed only if it can still be read."""
     changed = text[:at] + put + text[at:]
     allowed = ShellPolicy.default().judge(changed).decision == "allow"
-    assert not allowed or read_command(changed).known
+    assert not allowed or read_command(changed).is_known
 
 
 @pytest.mark.parametrize(

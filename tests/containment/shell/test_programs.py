@@ -32,7 +32,7 @@ def allowed(commands: Iterable[str]) -> list[str]:
 
 def unknown_letter(table: OptionTable) -> str:
     """A short option that a table does not know."""
-    return next(f"-{letter}" for letter in "zqjyoxwkDGJKQYW" if not table.knows(f"-{letter}"))
+    return next(f"-{letter}" for letter in "zqjyoxwkDGJKQYW" if not table.has_option(f"-{letter}"))
 
 
 def valued(table: OptionTable) -> list[str]:
@@ -56,7 +56,7 @@ def test_an_unknown_option_is_asked_about() -> None:
     """First, last, short, long, with a value, and beside others that are known."""
     commands = []
     for words, table in TABLES:
-        unknown = [option for option in UNKNOWN if not table.knows(option.partition("=")[0])]
+        unknown = [option for option in UNKNOWN if not table.has_option(option.partition("=")[0])]
         for option in (*unknown, unknown_letter(table)):
             commands += [f"{words} {option}", f"{words} {option} x", f"{words} x {option}"]
     assert len(commands) > 1000
@@ -69,7 +69,7 @@ def test_an_unknown_letter_in_a_bundle_is_asked_about() -> None:
     for words, table in READ:
         letter = unknown_letter(table)[1]
         flags = sorted(name for name in table.flags if re.fullmatch("-[A-Za-z]", name))
-        bundles = [flag + letter for flag in flags[:3] if not table.knows(flag + letter)]
+        bundles = [flag + letter for flag in flags[:3] if not table.has_option(flag + letter)]
         commands += [f"{words} {bundle} x" for bundle in bundles]
     assert len(commands) > 100
     assert allowed(commands) == []
@@ -93,7 +93,7 @@ def test_an_option_cut_short_is_asked_about() -> None:
         f"{words} {name[:-1]} x"
         for words, table in READ
         for name in names_of(table)
-        if name.startswith("--") and not table.knows(name[:-1])
+        if name.startswith("--") and not table.has_option(name[:-1])
     ]
     assert len(commands) > 500
     assert allowed(commands) == []
@@ -105,7 +105,7 @@ def test_no_table_contradicts_itself() -> None:
         kinds = (table.flags, table.takes, table.texts, table.maybe)
         assert sum(map(len, kinds)) == len(frozenset().union(*kinds)), words
         for name in names_of(table):
-            glued = re.fullmatch("-[^-].+", name) and table.knows(name[:2])
+            glued = re.fullmatch("-[^-].+", name) and table.has_option(name[:2])
             assert not glued or name[:2] in table.flags, (words, name)
 
 

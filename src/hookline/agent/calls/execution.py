@@ -315,7 +315,7 @@ async def _ask_after_tool_use(run: Run, plan: Plan, current: CallInProgress) -> 
     except asyncio.CancelledError:
         if decided:  # those who were still looking on have no say in it
             _settle_as(run, plan, current, decided[0])
-        elif ran and plan.decides:
+        elif ran and plan.can_decide:
             _withhold(run, current)
         if current.children:
             await _end_children(run, current)
@@ -338,7 +338,7 @@ def _settle_as(run: Run, plan: Plan, current: CallInProgress, result: Result[Any
         return
     if current.result is not shown:
         _forget_errors(run, current)
-    elif plan.decides:
+    elif plan.can_decide:
         _drop_error_texts(run, current)
 
 

@@ -27,7 +27,7 @@ from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, ExecutionHookContext, ToolHookContext
-from hookline.permissions.subject import names_relative_program
+from hookline.permissions.subject import has_relative_program
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
@@ -289,7 +289,7 @@ class Bash:
                 )
             return await self._runner.start_in_background(request, run_id, timeout)
         seconds = self._seconds(timeout)
-        if self.keep == "nothing" or self._runner.leaves(request):
+        if self.keep == "nothing" or self._runner.is_outside(request):
             return await self._runner.run(request, context, seconds)
         recorder = SessionRecorder()
         try:
@@ -487,7 +487,7 @@ class ShellGuard:
         found = self._judge(bash, call, state)
         asked = before.reasons
         news = found.denied or next((each for each in found.reasons if each not in asked), "")
-        if not news and found.where != before.where and names_relative_program(call):
+        if not news and found.where != before.where and has_relative_program(call):
             news = f"it would run in {found.where}"
         if news:
             raise ToolError(

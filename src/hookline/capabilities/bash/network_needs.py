@@ -161,7 +161,7 @@ def _with_credentials(words: tuple[str, ...]) -> SandboxGrant:
 def _plain_git(command: str) -> tuple[str, ...] | None:
     """The words after `git`, if the command is nothing but a push, pull, fetch or ls-remote that runs no program."""
     reading = containment.read_command(command)
-    if not reading.static or len(reading.commands) != 1 or not reading.commands[0].argv:
+    if not reading.is_static or len(reading.commands) != 1 or not reading.commands[0].argv:
         return None
     program, *rest = reading.commands[0].argv
     if program != "git" or not rest or rest[0] not in _SOMETIMES["git"] - {"clone"}:
@@ -227,7 +227,7 @@ class GitLocation:
     env: Mapping[str, str]
     """The variables that git will have."""
 
-    def holds(self, path: str) -> bool:
+    def can_hold(self, path: str) -> bool:
         """Whether a command can have made what is at a path. What it sees as /tmp is its own."""
         real = Path(real_path(self.root / os.path.expanduser(path)))
         return inside_any(real, (*self.writable, *emptied_directories()))
@@ -239,7 +239,7 @@ class GitLocation:
         if inside.is_dir():
             variables |= {"GIT_DIR": str(inside), "GIT_COMMON_DIR": str(inside)}
             variables["GIT_WORK_TREE"] = str(self.root)
-        if self.holds("~"):
+        if self.can_hold("~"):
             variables["GIT_CONFIG_GLOBAL"] = os.devnull
         return variables
 
@@ -295,7 +295,7 @@ def _link_out(location: GitLocation) -> str:
         except OSError:
             return ".git"
         inside = location.root / named
-    if not location.holds(str(inside)):
+    if not location.can_hold(str(inside)):
         return ""  # no command can have put one there
     found = link_out_of(real_path(inside))
     return f"{os.path.relpath(inside, location.root)}/{found}" if found else ""
@@ -325,13 +325,13 @@ def _find_objection(location: GitLocation, setting: GitSetting, verb: str) -> st
     said = f"git's configuration has {key}={value!r}"
     kind, _, file = origin.partition(":")
     ours = real_path(location.root / ".git" / "config")
-    if kind != "file" or (real_path(location.root / file) != ours and location.holds(file)):
+    if kind != "file" or (real_path(location.root / file) != ours and location.can_hold(file)):
         return f"{said} from a file that commands can change"
     if key in {"core.worktree", "extensions.worktreeconfig"}:
         return said
     if key == "include.path" or re.fullmatch(r"includeif\..*\.path", key):
         beside = os.path.join(os.path.dirname(location.root / file), os.path.expanduser(value))
-        return f"{said}, a file that commands can change" if location.holds(beside) else ""
+        return f"{said}, a file that commands can change" if location.can_hold(beside) else ""
     runs = _RUNS.fullmatch(key) or (verb == "pull" and _RUNS_ON_FILES.fullmatch(key))
     if runs and not _is_from_outside(location, value):
         return f"{said}, which may run what commands have written"
@@ -349,11 +349,11 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
     program, *rest = words
     if _SHELL & set(value) or _can_run_others(os.path.basename(program)):
         return False
-    if "/" in program and location.holds(program):
+    if "/" in program and location.can_hold(program):
         return False
     values = [part for word in rest for part in (word, word.rpartition("=")[2])]
     return not any(
-        location.holds(part) and ("/" in part or (location.root / part).is_file())
+        location.can_hold(part) and ("/" in part or (location.root / part).is_file())
         for part in values
     )
 

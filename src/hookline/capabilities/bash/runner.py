@@ -184,7 +184,7 @@ class CommandRunner:
         if request.only_reads:
             # The policy means the programs of the system. It cannot know which others they start by their names.
             return {"PATH": self.sandbox.environment(place="host")["PATH"]}
-        return {} if self.leaves(request) else request.session.env
+        return {} if self.is_outside(request) else request.session.env
 
     def _directory(self, request: CommandRequest) -> Path:
         return self.sandbox.root / request.session.cwd / request.cwd
@@ -213,7 +213,7 @@ class CommandRunner:
             tmp is not None and inside_any(path, [_TMP]) and (tmp / path.relative_to(_TMP)).is_dir()
         )
 
-    def leaves(self, request: CommandRequest) -> bool:
+    def is_outside(self, request: CommandRequest) -> bool:
         """Whether a command leaves the sandbox in some way: then it gets no variables of earlier commands."""
         place = self.sandbox.place_of(request.place)
         if place == "host":
@@ -223,7 +223,7 @@ class CommandRunner:
     async def _find_grant(self, request: CommandRequest) -> NetworkGrant:
         """What a person or a rule has granted to this command."""
         shown = request.env_files
-        if request.place == "host" or not self.leaves(request):
+        if request.place == "host" or not self.is_outside(request):
             return NetworkGrant(SandboxGrant(reveal=shown))
         given = await asyncio.to_thread(
             network_grant, request.text, self._directory(request), self.sandbox

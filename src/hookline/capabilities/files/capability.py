@@ -297,7 +297,7 @@ class Files:
         with self._changing:
             true = self._links_off.locate(path)
             facts, content = self._read_whole(true)
-            known = self._seen_files.seen(context.state, printable_path(true))
+            known = self._seen_files.seen_fingerprint(context.state, printable_path(true))
             if known is not None and known != fingerprint(content):
                 raise _changed_error(path)
             is_whole = self._seen_files.is_whole(context.state, printable_path(true))
@@ -333,7 +333,7 @@ class Files:
 
     def _refuse_unseen(self, state: AgentState, path: str, true: str, before: str) -> None:
         true_path = printable_path(true)
-        known = self._seen_files.seen(state, true_path)
+        known = self._seen_files.seen_fingerprint(state, true_path)
         if known is None and before != fingerprint(b""):
             raise ToolError(
                 f"'{path}' exists and was not read.",

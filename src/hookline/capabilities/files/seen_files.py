@@ -41,7 +41,7 @@ class SeenFiles:
         """By run: how many steps it had made, and what the calls of this step have seen."""
         self._noting = threading.Lock()
 
-    def seen(self, state: AgentState, path: str) -> str | None:
+    def seen_fingerprint(self, state: AgentState, path: str) -> str | None:
         """The fingerprint of a file when this run saw it last; None if it never did."""
         known = self._known_entry(state, path)
         return None if known is None else known.partition(" ")[0]
@@ -83,7 +83,7 @@ class SeenFiles:
             with contextlib.suppress(HooklineError):  # it is not a file any more
                 now = self._now(path)
         # Another call of this step may have changed it too. Otherwise a hook has, such as a formatter.
-        if now not in (None, fingerprint, self.seen(ctx.state, path)):
+        if now not in (None, fingerprint, self.seen_fingerprint(ctx.state, path)):
             fingerprint, lines = str(now), NO_LINES
             self.note(ctx.state, path, fingerprint, lines)
             ctx = ctx.with_result(f"{execution.text}\n{_CHANGED}")

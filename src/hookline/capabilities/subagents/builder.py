@@ -23,6 +23,7 @@ from hookline.errors import BuildError, HooklineError, NotJSONError, ToolError, 
 from hookline.flow import RunLimits
 from hookline.hooks import Registration
 from hookline.markdown import SkillLibrary
+from hookline.providers.catalogue import full_name
 from hookline.state import RunStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
@@ -62,8 +63,9 @@ class SubagentSettings:
             return starter.driver
         if not isinstance(model, str):
             return _driver(member, model)
-        if model.startswith("claude-"):
-            return self._claude(model) or starter.driver
+        name = full_name(model)
+        if name != model:
+            return self._driver_of_others(name) or starter.driver
         if model not in self.drivers:
             self.drivers[model] = _driver(member, model)
         return self.drivers[model]
@@ -73,13 +75,13 @@ class SubagentSettings:
         model = member.model
         if not isinstance(model, str) or model in self.models:
             return False
-        if model.startswith("claude-"):
-            return self._claude(model) is None
+        name = full_name(model)
+        if name != model:
+            return self._driver_of_others(name) is None
         return model in ALIASES
 
-    def _claude(self, model: str) -> Driver | None:
-        """The driver of a model under its bare name; None without the package or the key of its provider."""
-        name = f"anthropic:{model}"
+    def _driver_of_others(self, name: str) -> Driver | None:
+        """The driver of a model that a page names without its provider; None without the package or the key."""
         if name not in self.drivers:
             try:
                 self.drivers[name] = driver_for(name)

@@ -172,7 +172,9 @@ def _no_agent(page: Document) -> Note:
 
 def _refuse_unguarded(page: Document, commands: PageHooks | None) -> None:
     """Hooks that are commands are run by others. Without them the subagent would be less guarded than meant."""
-    if not has_commands(page.get("hooks")) or (commands is not None and commands.knows(page.where)):
+    if not has_commands(page.get("hooks")) or (
+        commands is not None and commands.has_read(page.where)
+    ):
         return
     raise page.field_error(
         "hooks",

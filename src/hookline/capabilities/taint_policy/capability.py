@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.agent import Note, hook
-from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.notes import is_note_overwrite
 from hookline.capabilities.options import check_choice, check_names
 from hookline.capabilities.taint_policy.provenance import (
     Provenance,
@@ -103,7 +103,7 @@ class TaintPolicy:
     # --- judging ------------------------------------------------------------------------------------
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
-        if writes_our_notes(ctx.tool_call):
+        if is_note_overwrite(ctx.tool_call):
             return HookOutcome.block("a model cannot write Hookline's own metadata")
         if not self._is_judged(ctx):
             return None
@@ -168,7 +168,7 @@ class TaintPolicy:
         return self._trusted.judge(call).decision == "allow"
 
     def _is_trusted_hook(self, name: str) -> bool:
-        return any(rule.argument is None and rule.names(name) for rule in self._trusted.allow)
+        return any(rule.argument is None and rule.is_about(name) for rule in self._trusted.allow)
 
     def __repr__(self) -> str:
         return (

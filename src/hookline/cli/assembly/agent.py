@@ -223,7 +223,7 @@ async def _configure(
     if commands is not None:
         additions.found["commands"] = commands
         commands.runner.terminal, commands.runner.display = additions.terminal, additions.display
-        if commands.counts_objections:
+        if commands.has_own_caps:
             commands.cap_of_others = _OBJECTIONS
             builder.with_limits(objections=_MANY)
         builder.with_capability(commands)

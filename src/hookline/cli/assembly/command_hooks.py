@@ -11,6 +11,7 @@ from typing import Any
 from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.matchers import is_expression, match_of
 from hookline.command_hooks import CommandHooks, Level, TrustStore, read_hook
+from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.config_files import load_file
 from hookline.command_hooks.handler import FailMode
 from hookline.config import Settings
@@ -18,7 +19,8 @@ from hookline.config.locations import user_folder
 from hookline.config.schema import HookSettings
 from hookline.errors import ConfigError, UsageError
 
-_PLUGIN_FILES = ("hooks/hooks.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
+_USUAL = "hooks/hooks.json"
+"""The usual file with the hooks of a plugin."""
 _A_SETTINGS_FILE = 'Name a settings file of Claude Code: {"hooks": {...}}.'
 _PYTHON_ONLY = ("tier", "priority", "before", "after", "scope", "shadow")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -73,19 +75,21 @@ def _failures(settings: Settings, *, is_theirs: bool) -> dict[str, FailMode]:
 def _plugins(settings: Settings) -> dict[Path, bool]:
     """The named plugins, and whether the project names them. A missing one is an error: it would guard nothing."""
     found = {}
+    manifests = (name for each in all_dialects().values() for name in each.manifests)
+    files = tuple(dict.fromkeys((_USUAL, *manifests)))
     for position, each in enumerate(settings.configuration.plugins):
         where = settings.where("plugins", position)
         is_theirs = where.startswith(str(settings.project))
         base = settings.project if is_theirs else user_folder(os.environ)
         root = base / Path(each).expanduser()
         if not root.is_dir():
-            remedy = "Name a directory with a hooks/hooks.json or a .claude-plugin in it."
+            remedy = f"Name a directory with one of {', '.join(files)}."
             raise _options_error(where, f"there is no plugin directory '{root}'.", remedy)
-        if not any((root / name).exists() for name in _PLUGIN_FILES):
-            remedy = f"It has none of {', '.join(_PLUGIN_FILES)}."
+        if not any((root / name).exists() for name in files):
+            remedy = f"It has none of {', '.join(files)}."
             raise _options_error(where, f"'{root}' is not a plugin with hooks.", remedy)
-        if not is_theirs and (root / _PLUGIN_FILES[0]).is_file():
-            _check_object(root / _PLUGIN_FILES[0], where)
+        if not is_theirs and (root / _USUAL).is_file():
+            _check_object(root / _USUAL, where)
         found[root] = is_theirs
     return found
 

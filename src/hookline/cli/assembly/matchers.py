@@ -104,9 +104,9 @@ def ours_of(name: str) -> list[str]:
     """Our tools that other agents call so. Their names begin with a capital letter, ours do not."""
     if not name[:1].isupper():
         return []
-    from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE
+    from hookline.command_hooks.dialects.hookline import tools_called
 
-    return [ours for ours, form in CLAUDE.items() if name in (form.name, *form.aliases)]
+    return tools_called(name)
 
 
 def _by_rule(text: str, root: Path) -> Callable[[Any], bool]:

@@ -20,7 +20,7 @@ from hookline.errors import ConfigError, UsageError
 from hookline.inspection.predictions import may_have_children
 from hookline.lifecycle import point_named
 from hookline.permissions import Rule
-from hookline.permissions.names import KNOWN_TOOLS, closest, is_known_tool, names_tool
+from hookline.permissions.names import KNOWN_TOOLS, closest, is_known_tool, is_name_of
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
 
@@ -120,11 +120,11 @@ def _judge(
 ) -> WrongName | None:
     """What is wrong with a name; None if nothing is."""
     tools = tuple(tool.name for tool in toolbox)
-    if any(names_tool(name, tool) for tool in tools):
+    if any(is_name_of(name, tool) for tool in tools):
         return None
     if name.startswith(_MCP):
         return _judge_server(name, where, text, settings, tools)
-    if is_known_tool(name) or any(names_tool(name, tool) for tool in _names_of_agents()):
+    if is_known_tool(name) or any(is_name_of(name, tool) for tool in _names_of_agents()):
         is_for_child = may_have_children(toolbox)
         return None if is_for_child else WrongName(where, text, name)
     return WrongName(where, text, name, closest(name, tools), is_unknown=True)

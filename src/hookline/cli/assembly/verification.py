@@ -6,7 +6,7 @@ Nothing that a file names is imported or run: strangers may have written it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,30 +36,28 @@ def verify(layers: tuple[Layer, ...], project: Path) -> None:
 def _verify_table(
     layer: Layer, data: dict[str, Any], path: tuple[str | int, ...], project: Path
 ) -> None:
-    @contextmanager
-    def located(*inner: str | int) -> Iterator[None]:
-        with locate_errors(layer.where((*path, *inner))):
-            yield
+    def locate(*inner: str | int) -> AbstractContextManager[None]:
+        return locate_errors(layer.where((*path, *inner)))
 
     for position, given in enumerate(data.get("hooks", ())):
-        with located("hooks", position):
+        with locate("hooks", position):
             where = layer.where((*path, "hooks", position))
             _verify_hook(msgspec.convert(given, HookSettings), where, project)
     for kind in ("allow", "ask", "deny"):
         for position, rule in enumerate(data.get("approvals", {}).get(kind, ())):
             from hookline.permissions import Rule
 
-            with located("approvals", kind, position):
+            with locate("approvals", kind, position):
                 Rule.parse(rule)
     for name, options in data.get("capabilities", {}).items():
         for option, problem in check_capability(name, options):
-            with located("capabilities", name, *([option] if option else [])):
+            with locate("capabilities", name, *([option] if option else [])):
                 raise problem
     if data.get("target") is not None:
         from hookline.cli.target import split_target
 
         form = "MODULE:NAME, as in myproject.agents:researcher"
-        with located("target"):
+        with locate("target"):
             split_target(data["target"], "an agent", form)
 
 

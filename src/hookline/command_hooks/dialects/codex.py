@@ -93,20 +93,20 @@ def _patch(call: ToolCall, _given: Mapping[str, Any]) -> dict[str, Any]:
     """A change to a file in the form of Codex's patches."""
     path = str(call.args.get("path", ""))
     if call.name == "write":
-        body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
+        body = [f"*** Add File: {path}", *_mark_lines("+", str(call.args.get("content", "")))]
     else:
         edits = call.args.get("edits") or [call.args]
         body = [f"*** Update File: {path}"]
         for edit in edits:
             body += [
                 "@@",
-                *_marked("-", str(edit.get("old", ""))),
-                *_marked("+", str(edit.get("new", ""))),
+                *_mark_lines("-", str(edit.get("old", ""))),
+                *_mark_lines("+", str(edit.get("new", ""))),
             ]
     return {"command": "\n".join(["*** Begin Patch", *body, "*** End Patch", ""])}
 
 
-def _marked(mark: str, text: str) -> list[str]:
+def _mark_lines(mark: str, text: str) -> list[str]:
     return [mark + line for line in text.splitlines()]
 
 
@@ -174,7 +174,7 @@ _OF_CLAUDE = (
 )  # fmt: skip
 
 
-def _tool_ended(e: EventFacts) -> dict[str, Any]:
+def _tool_result_fields(e: EventFacts) -> dict[str, Any]:
     """After a tool there is one event, however it went."""
     sent, name = Claude.events["PostToolUse"].sent(e), e.call.name
     if name in _TEXT:
@@ -184,7 +184,7 @@ def _tool_ended(e: EventFacts) -> dict[str, Any]:
     return sent
 
 
-def _notified(e: EventFacts) -> dict[str, Any]:
+def _notification_fields(e: EventFacts) -> dict[str, Any]:
     messages = e.ctx.state.messages
     return {
         "type": "agent-turn-complete",
@@ -213,9 +213,9 @@ class Codex(Claude):
     events: ClassVar[dict[str, Event]] = {
         **{name: Claude.events[name] for name in _OF_CLAUDE},
         "PostToolUse": Claude.events["PostToolUse"]._replace(
-            sent=_tool_ended, when=lambda _e: True
+            sent=_tool_result_fields, when=lambda _e: True
         ),
-        "notify": Event("stop", _notified, when=lambda e: e.is_undecided),
+        "notify": Event("stop", _notification_fields, when=lambda e: e.is_undecided),
     }
     unsupported = frozenset({"Interrupt"})
     observing = frozenset({"notify", "PostCompact"})
@@ -225,7 +225,10 @@ class Codex(Claude):
     def find(self, search: HookSearch) -> Iterable[Handler]:
         """Plugins, and `hooks.json` and `config.toml` of each level."""
         own = own_directory(search.home, ".codex", "CODEX_HOME")
-        roots = {**dict.fromkeys(_installed(own, search.warn), Level.PLUGIN), **_named(search)}
+        roots = {
+            **dict.fromkeys(_installed_plugins(own, search.warn), Level.PLUGIN),
+            **_own_plugins(search),
+        }
         for root, level in roots.items():
             yield from _plugin(root, level, own, search)
         places = search.places("codex", own, search.project / ".codex")
@@ -240,7 +243,7 @@ class Codex(Claude):
 
     def find_named(self, search: HookSearch) -> Iterable[Handler]:
         own = own_directory(search.home, ".codex", "CODEX_HOME")
-        for root, level in _named(search).items():
+        for root, level in _own_plugins(search).items():
             yield from _plugin(root, level, own, search)
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
@@ -276,12 +279,12 @@ class Codex(Claude):
             answer = msgspec.structs.replace(answer, updated_input=updated)
         return super().take_back(call, shown, answer)
 
-    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
         """As Claude's, with the turn and the model; `notify` has a form of its own."""
         if event == "notify":
             return {}
         turn = {"turn_id": f"{found.ctx.state.run_id}", "model": found.run.model}
-        return {**super().sent_always(event, found), **turn}
+        return {**super().common_fields(event, found), **turn}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         names = ("CODEX_ENV_FILE", "CLAUDE_ENV_FILE") if handler.event == "SessionStart" else ()
@@ -308,7 +311,7 @@ class Codex(Claude):
         if found is None:
             words = texts_of(result.stdout.strip()) if event in _CONTEXT else ()
             return ProgramAnswer(contexts=words)
-        problem = wrong_field(found) or _unsupported(event, found)
+        problem = wrong_field(found) or _unsupported_field(event, found)
         if problem:
             return failed(f"its output does not fit: {problem}")
         answer = self.fields(event, found)
@@ -318,7 +321,7 @@ class Codex(Claude):
         return answer
 
 
-def _unsupported(event: str, found: dict[str, Any]) -> str:
+def _unsupported_field(event: str, found: dict[str, Any]) -> str:
     """The first field that Codex does not accept; empty if there is none."""
     specific = found.get("hookSpecificOutput") or {}
     unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
@@ -424,7 +427,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     return msgspec.structs.replace(handler, shell=handler.shell or usual_shell(), timeout=timeout)
 
 
-def _installed(own: Path, warn: Warn) -> Iterator[Path]:
+def _installed_plugins(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
     content = load_file(own / "config.toml", quiet) or {}
     features = object_of(content.get("features"))
@@ -460,7 +463,7 @@ def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator
         yield from file.nested(content.get("hooks", {}), _make_hook)
 
 
-def _named(search: HookSearch) -> dict[Path, Level]:
+def _own_plugins(search: HookSearch) -> dict[Path, Level]:
     """The named plugins that are for Codex alone. One that is for Claude, too, is read there."""
     found = {}
     for root, level in search.plugins.items():

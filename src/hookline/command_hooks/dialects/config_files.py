@@ -71,7 +71,7 @@ def _parse_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         try:  # first the comments, then the commas before them
-            return json.loads(_COMMENTS.sub(_kept, _COMMENTS.sub(_kept, text)))
+            return json.loads(_COMMENTS.sub(_keep_string, _COMMENTS.sub(_keep_string, text)))
         except (ValueError, RecursionError):
             raise error from None
 
@@ -94,7 +94,7 @@ def load_text(path: Path, warn: Warn) -> str | None:
         return None
 
 
-def _kept(found: re.Match[str]) -> str:
+def _keep_string(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else " "
 
 
@@ -118,13 +118,13 @@ class HookFile(NamedTuple):
             if not isinstance(group.get("matcher", ""), str | None):
                 self.warn(DroppedHook(f"{event}: a matcher is not text, so its hooks are ignored"))
                 continue
-            for hook in self._listed(group.get("hooks"), f"{event}: 'hooks'"):
-                yield from _checked(make(HookEntry(self, event, group, hook)), self.warn)
+            for hook in self._objects_in(group.get("hooks"), f"{event}: 'hooks'"):
+                yield from _check(make(HookEntry(self, event, group, hook)), self.warn)
 
     def flat(self, hooks: Any, make: MakeHook) -> Iterator[Handler]:
         """The hooks of `{event: [{command, matcher, ...}]}`."""
         for event, hook in self._entries(hooks):
-            yield from _checked(make(HookEntry(self, event, hook, hook)), self.warn)
+            yield from _check(make(HookEntry(self, event, hook, hook)), self.warn)
 
     def _entries(self, hooks: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         """The objects under each event that happens here."""
@@ -138,9 +138,9 @@ class HookFile(NamedTuple):
             elif event not in dialect.points:
                 self.warn(DroppedHook(f"'{event}' is not an event, so its hooks are ignored"))
             else:
-                yield from ((event, each) for each in self._listed(entries, event))
+                yield from ((event, each) for each in self._objects_in(entries, event))
 
-    def _listed(self, value: Any, what: str) -> Iterator[dict[str, Any]]:
+    def _objects_in(self, value: Any, what: str) -> Iterator[dict[str, Any]]:
         """The objects of a list; anything else is reported."""
         if not isinstance(value, list):
             self.warn(DroppedHook(f"{what} is not a list, so it is ignored"))
@@ -221,7 +221,7 @@ def hook_file(source: HookSource, warn: Warn, content: Any = None) -> HookFile:
     return HookFile(source, content or {}, about_it)
 
 
-def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
+def _check(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     """A hook whose matcher and rule can be read. One that is dropped is reported: it guards nothing."""
     if handler is None:
         return

@@ -126,7 +126,7 @@ def _record(kind: str, data: Line) -> Line:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-def _tool(e: EventFacts) -> dict[str, Any]:
+def _tool_fields(e: EventFacts) -> dict[str, Any]:
     return {
         "toolName": e.shown.name,
         "toolArgs": json.dumps(e.shown.input, ensure_ascii=False, separators=(",", ":")),
@@ -135,18 +135,21 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _succeeded(e: EventFacts) -> dict[str, Any]:
-    return {**_tool(e), "toolResult": {"resultType": "success", "textResultForLlm": e.output}}
-
-
-def _failed(e: EventFacts) -> dict[str, Any]:
-    result = {"resultType": "failure", "textResultForLlm": e.failure}
-    return {**_tool(e), "error": e.failure, "toolResult": result}
-
-
-def _notified(e: EventFacts) -> dict[str, Any]:
+def _success_fields(e: EventFacts) -> dict[str, Any]:
     return {
-        **_tool(e),
+        **_tool_fields(e),
+        "toolResult": {"resultType": "success", "textResultForLlm": e.output},
+    }
+
+
+def _failure_fields(e: EventFacts) -> dict[str, Any]:
+    result = {"resultType": "failure", "textResultForLlm": e.failure}
+    return {**_tool_fields(e), "error": e.failure, "toolResult": result}
+
+
+def _notification_fields(e: EventFacts) -> dict[str, Any]:
+    return {
+        **_tool_fields(e),
         "hook_event_name": "Notification",
         "notification_type": "permission_prompt",
         "title": "Permission needed",
@@ -154,12 +157,12 @@ def _notified(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _session_started(e: EventFacts) -> dict[str, Any]:
+def _session_start_fields(e: EventFacts) -> dict[str, Any]:
     is_again = event_facts.session_source(e.ctx) == "resume"
     return {"source": "resume" if is_again else "new", "initialPrompt": ""}
 
 
-def _stopping(e: EventFacts) -> dict[str, Any]:
+def _stop_fields(e: EventFacts) -> dict[str, Any]:
     return {
         "stopReason": "end_turn",
         "stop_hook_active": e.was_kept_going,
@@ -167,14 +170,14 @@ def _stopping(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _child(e: EventFacts) -> dict[str, Any]:
+def _child_fields(e: EventFacts) -> dict[str, Any]:
     names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.child.name)
     return {"agentId": e.child.child_run_id, **names}
 
 
-def _child_ended(e: EventFacts) -> dict[str, Any]:
+def _child_end_fields(e: EventFacts) -> dict[str, Any]:
     ending = {"response": e.child_text, "stopReason": "end_turn"}
-    return {**_child(e), **ending, "transcriptPath": e.run.child_transcript}
+    return {**_child_fields(e), **ending, "transcriptPath": e.run.child_transcript}
 
 
 def needs_permission(e: EventFacts) -> bool:
@@ -184,19 +187,19 @@ def needs_permission(e: EventFacts) -> bool:
 
 
 _EVENTS = {
-    "sessionStart": Event("session_start", _session_started),
+    "sessionStart": Event("session_start", _session_start_fields),
     "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "userPromptTransformed": Event(
         "prompt_submit", lambda e: {"prompt": e.prompt, "transformedPrompt": e.prompt}
     ),
-    "preToolUse": Event("before_tool_use", _tool, TOOL),
-    "permissionRequest": Event("permission_request", _tool, TOOL, needs_permission),
-    "notification": Event("permission_request", _notified, "notification_type"),
-    "postToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
-    "postToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
-    "agentStop": Event("stop", _stopping),
-    "subagentStart": Event("subagent_start", _child, "agentName"),
-    "subagentStop": Event("subagent_stop", _child_ended, "agentName"),
+    "preToolUse": Event("before_tool_use", _tool_fields, TOOL),
+    "permissionRequest": Event("permission_request", _tool_fields, TOOL, needs_permission),
+    "notification": Event("permission_request", _notification_fields, "notification_type"),
+    "postToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not e.has_failed),
+    "postToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, lambda e: e.has_failed),
+    "agentStop": Event("stop", _stop_fields),
+    "subagentStart": Event("subagent_start", _child_fields, "agentName"),
+    "subagentStop": Event("subagent_stop", _child_end_fields, "agentName"),
     "preCompact": Event(
         "before_compact",
         lambda e: {"trigger": "auto", "customInstructions": e.compaction.instructions},
@@ -240,7 +243,7 @@ class Copilot(EventDialect):
         """A regular expression over the whole name."""
         return whole_expression(handler.matcher)
 
-    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:  # noqa: ARG002 - the same for all
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:  # noqa: ARG002 - the same for all
         return {
             "sessionId": found.run.session_uuid,
             "nativeSessionId": found.run.session_id,
@@ -253,7 +256,7 @@ class Copilot(EventDialect):
         sent = super().payload(handler, ctx, facts)
         return (
             {**sent, "toolArgs": sent["toolInput"]}
-            if takes_object(handler) and "toolArgs" in sent
+            if is_object_reader(handler) and "toolArgs" in sent
             else sent
         )
 
@@ -280,7 +283,7 @@ class Copilot(EventDialect):
         if result.code == 0:
             return said
         if result.code == 2 and event == "postToolUseFailure":  # how to continue
-            words = "\n".join((*said.contexts, _printed(result)))
+            words = "\n".join((*said.contexts, _plain_output(result)))
             return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
             words = result.stderr.strip() or event_facts.failure_words(result)
@@ -291,13 +294,13 @@ class Copilot(EventDialect):
 def read_denying(said: ProgramAnswer, result: ProgramResult) -> ProgramAnswer:
     """The answer of a hook before a tool. One that fails denies."""
     if result.code != 0:
-        reason = said.reason or result.stderr.strip() or _printed(result)
+        reason = said.reason or result.stderr.strip() or _plain_output(result)
         reason = reason or event_facts.failure_words(result)
         return denied(reason, contexts=said.contexts, messages=said.messages)
     return denied(f"the hook failed: {said.problem}") if said.problem else said
 
 
-def _printed(result: ProgramResult) -> str:
+def _plain_output(result: ProgramResult) -> str:
     """The output, if it is no answer."""
     return "" if result.answer is not None else result.stdout
 
@@ -493,7 +496,7 @@ def is_for_copilot(handler: Handler) -> bool:
     return _COPILOTS in handler.known_fields and _CLAUDES not in handler.known_fields
 
 
-def takes_object(handler: Handler) -> bool:
+def is_object_reader(handler: Handler) -> bool:
     """Whether a hook reads `toolArgs` as an object. In Copilot they were text at first."""
     return _AS_OBJECT in handler.known_fields and _AS_TEXT not in handler.known_fields
 
@@ -531,12 +534,12 @@ def _find_hooks(search: HookSearch) -> list[Handler]:
         paths = [path for path in policies if _is_the_administrators(path, search.warn)]
         found += _read(paths, Level.MANAGED, search)
     users = [own / "settings.json", own / "config.json"]
-    if _switches_off(*users):
+    if _is_switched_off(*users):
         return found
     found += _read([*users, *_in(own / "hooks")], Level.USER, search)
     folder = search.project / ".github" / "copilot"
     settings, local = folder / "settings.json", folder / "settings.local.json"
-    if not _switches_off(settings, local):
+    if not _is_switched_off(settings, local):
         found += _read([*_in_project(search), settings], Level.PROJECT, search)
         found += _read([local], Level.LOCAL, search)
     for root in sorted((own / "installed-plugins").glob("*/*/")):
@@ -580,7 +583,7 @@ def _is_the_administrators(path: Path, warn: Warn) -> bool:
     return False
 
 
-def _switches_off(*paths: Path) -> bool:
+def _is_switched_off(*paths: Path) -> bool:
     contents = (load_file(path, quiet) for path in paths)
     return any(content.get("disableAllHooks") is True for content in contents if content)
 

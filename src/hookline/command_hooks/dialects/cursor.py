@@ -122,16 +122,16 @@ class CursorTranscripts(Transcripts):
 # --- events ---------------------------------------------------------------------------------------------
 
 
-def _duration(e: EventFacts) -> dict[str, int]:
+def _duration_fields(e: EventFacts) -> dict[str, int]:
     return {} if e.tool.execution is None else {"duration": e.milliseconds}
 
 
-def _shell(e: EventFacts) -> dict[str, Any]:
-    ended = {} if e.tool.execution is None else {"output": e.output, **_duration(e)}
+def _shell_fields(e: EventFacts) -> dict[str, Any]:
+    ended = {} if e.tool.execution is None else {"output": e.output, **_duration_fields(e)}
     return {"command": e.command, "cwd": e.run.cwd, "sandbox": False, **ended}
 
 
-def _server_tool(e: EventFacts) -> dict[str, Any]:
+def _server_tool_fields(e: EventFacts) -> dict[str, Any]:
     execution = e.tool.execution
     server, tool = mcp_names(e.call.name) or ("", e.shown.name)
     sent = {"server": server, "tool_name": tool, "tool_input": json.dumps(e.shown.input)}
@@ -139,10 +139,10 @@ def _server_tool(e: EventFacts) -> dict[str, Any]:
         in_words = event_facts.server_of(e.tool, lambda words: {"command": shlex.join(words)})
         return {**sent, **in_words}
     result = json.dumps(event_facts.server_result(execution))
-    return {**sent, "result_json": result, **_duration(e)}
+    return {**sent, "result_json": result, **_duration_fields(e)}
 
 
-def _tool(e: EventFacts) -> dict[str, Any]:
+def _tool_fields(e: EventFacts) -> dict[str, Any]:
     return {
         "tool_name": e.shown.name,
         "tool_input": e.shown.input,
@@ -152,31 +152,31 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _called(e: EventFacts) -> dict[str, Any]:
+def _call_fields(e: EventFacts) -> dict[str, Any]:
     response = e.tool.response
-    return {**_tool(e), "agent_message": "" if response is None else response.text}
+    return {**_tool_fields(e), "agent_message": "" if response is None else response.text}
 
 
-def _succeeded(e: EventFacts) -> dict[str, Any]:
+def _success_fields(e: EventFacts) -> dict[str, Any]:
     output = _output_of(e.call, e.execution)
-    return {**_tool(e), "tool_output": output, **_duration(e)}
+    return {**_tool_fields(e), "tool_output": output, **_duration_fields(e)}
 
 
-def _failed(e: EventFacts) -> dict[str, Any]:
+def _failure_fields(e: EventFacts) -> dict[str, Any]:
     return {
-        **_tool(e),
+        **_tool_fields(e),
         "error_message": e.failure,
         "failure_type": _failure(e.execution),
         "is_interrupt": event_facts.is_interrupted(e.execution),
-        **_duration(e),
+        **_duration_fields(e),
     }
 
 
-def _read(e: EventFacts) -> dict[str, Any]:
+def _read_fields(e: EventFacts) -> dict[str, Any]:
     return {"file_path": e.path, "content": _content_of(e.path, e.run), "attachments": []}
 
 
-def _stopping(e: EventFacts) -> dict[str, Any]:
+def _stop_fields(e: EventFacts) -> dict[str, Any]:
     used = _tokens(e.ctx.state.counters.usage)
     return {"status": _status(e.ctx), "loop_count": e.run.objections, **used}
 
@@ -211,7 +211,7 @@ def _status(ctx: AgentContext) -> str:
     return "aborted" if is_abandoned(ctx) else "completed"
 
 
-def _child_started(e: EventFacts) -> dict[str, Any]:
+def _child_start_fields(e: EventFacts) -> dict[str, Any]:
     ctx, facts = e.child, e.run
     return {
         "subagent_id": as_uuid(ctx.child_run_id),
@@ -224,7 +224,7 @@ def _child_started(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _child_ended(e: EventFacts) -> dict[str, Any]:
+def _child_end_fields(e: EventFacts) -> dict[str, Any]:
     ctx, facts, result = e.child, e.run, e.child.result
     messages = () if result is None else result.state.messages
     status = getattr(result, "status", None)
@@ -249,7 +249,7 @@ def _call_id(child_run_id: str) -> str:
     return parts[1] if len(parts) > 2 else ""
 
 
-def _compacting(e: EventFacts) -> dict[str, Any]:
+def _compaction_fields(e: EventFacts) -> dict[str, Any]:
     ctx = e.compaction
     made = object_of(ctx.state.metadata.get("summaries"))
     letters = sum(len(message.text) for message in ctx.state.messages)
@@ -262,7 +262,7 @@ def _compacting(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _session_ended(e: EventFacts) -> dict[str, Any]:
+def _session_end_fields(e: EventFacts) -> dict[str, Any]:
     ctx, state = e.ctx, e.ctx.state
     ended = event_facts.ending_of(state).replace("timeout", "aborted")
     sent = {
@@ -334,14 +334,14 @@ _EVENTS = {
         lambda e: {"is_background_agent": False, "composer_mode": "agent", "cwd": e.run.cwd},
     ),
     "beforeSubmitPrompt": Event("prompt_submit", lambda e: {"prompt": e.prompt, "attachments": []}),
-    "preToolUse": Event("before_tool_use", _called, TOOL),
-    "beforeShellExecution": Event("before_tool_use", _shell, "command", _is_command),
-    "beforeMCPExecution": Event("before_tool_use", _server_tool, TOOL, _is_servers),
-    "beforeReadFile": Event("before_tool_use", _read, TOOL, lambda e: e.call.name == "read"),
-    "postToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not _is_failure(e)),
-    "postToolUseFailure": Event("after_tool_use", _failed, TOOL, _is_failure),
-    "afterShellExecution": Event("after_tool_use", _shell, "command", _is_command),
-    "afterMCPExecution": Event("after_tool_use", _server_tool, TOOL, _is_servers),
+    "preToolUse": Event("before_tool_use", _call_fields, TOOL),
+    "beforeShellExecution": Event("before_tool_use", _shell_fields, "command", _is_command),
+    "beforeMCPExecution": Event("before_tool_use", _server_tool_fields, TOOL, _is_servers),
+    "beforeReadFile": Event("before_tool_use", _read_fields, TOOL, lambda e: e.call.name == "read"),
+    "postToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not _is_failure(e)),
+    "postToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, _is_failure),
+    "afterShellExecution": Event("after_tool_use", _shell_fields, "command", _is_command),
+    "afterMCPExecution": Event("after_tool_use", _server_tool_fields, TOOL, _is_servers),
     "afterFileEdit": Event(
         "after_tool_use",
         lambda e: {"file_path": e.path, "edits": _edits_of(e.shown.input)},
@@ -356,11 +356,11 @@ _EVENTS = {
     "afterAgentThought": Event(
         "after_inference", lambda e: {"text": _thoughts(e)}, when=lambda e: bool(_thoughts(e))
     ),
-    "stop": Event("stop", _stopping),
-    "subagentStart": Event("subagent_start", _child_started, "subagent_type"),
-    "subagentStop": Event("subagent_stop", _child_ended, "subagent_type"),
-    "preCompact": Event("before_compact", _compacting),
-    "sessionEnd": Event("session_end", _session_ended),
+    "stop": Event("stop", _stop_fields),
+    "subagentStart": Event("subagent_start", _child_start_fields, "subagent_type"),
+    "subagentStop": Event("subagent_stop", _child_end_fields, "subagent_type"),
+    "preCompact": Event("before_compact", _compaction_fields),
+    "sessionEnd": Event("session_end", _session_end_fields),
 }
 
 
@@ -413,7 +413,7 @@ class Cursor(EventDialect):
     def matcher(self, handler: Handler) -> NameTest:
         return expression(handler.matcher)
 
-    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
         session = found.run.session_uuid
         return {
             "conversation_id": session,

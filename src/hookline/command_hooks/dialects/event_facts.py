@@ -396,12 +396,15 @@ class EventDialect(Dialect):
 
     def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         found = EventFacts(self, ctx, facts)
-        return {**self.sent_always(handler.event, found), **self.events[handler.event].sent(found)}
+        return {
+            **self.common_fields(handler.event, found),
+            **self.events[handler.event].sent(found),
+        }
 
     def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         return result_of(call, answer.updated_output)
 
-    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
         """The fields that all events have."""
         raise NotImplementedError
 

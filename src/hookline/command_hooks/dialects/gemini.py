@@ -127,13 +127,13 @@ class GeminiTranscripts(Transcripts):
             if isinstance(message, AssistantMessage):
                 record |= {"type": "gemini", "content": message.text, "thoughts": []}
                 record |= {"tokens": None, "model": facts.model}
-                calls = [_called(each, results.get(each.id), facts) for each in message.calls]
+                calls = [_call_line(each, results.get(each.id), facts) for each in message.calls]
                 yield {**record, "toolCalls": calls} if calls else record
             elif isinstance(message, UserMessage):
                 yield {**record, "type": "user", "content": [{"text": message.text}]}
 
 
-def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> Line:
+def _call_line(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> Line:
     shown = Gemini().show(call, facts)
     made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": timestamp()}
     if result is None:
@@ -150,7 +150,7 @@ def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> Line
 # --- events ---------------------------------------------------------------------------------------------
 
 
-def _tool(e: EventFacts) -> dict[str, Any]:
+def _tool_fields(e: EventFacts) -> dict[str, Any]:
     call = e.call
     sent = {
         "tool_name": e.shown.name,
@@ -165,15 +165,15 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     return {**sent, "mcp_context": {**named, **server}}
 
 
-def _tool_ended(e: EventFacts) -> dict[str, Any]:
+def _tool_result_fields(e: EventFacts) -> dict[str, Any]:
     # Guards for several agents look for the third of these.
     result: dict[str, Any] = dict.fromkeys(("llmContent", "returnDisplay", "output"), e.output)
     if e.has_failed:
         result["error"] = {"message": e.failure, "type": "execution_failed"}
-    return {**_tool(e), "tool_response": result}
+    return {**_tool_fields(e), "tool_response": result}
 
 
-def _notified(e: EventFacts) -> dict[str, Any]:
+def _notification_fields(e: EventFacts) -> dict[str, Any]:
     """The question whether a call may run, by its kind."""
     call, shown = e.call, e.shown
     found = mcp_names(call.name)
@@ -203,7 +203,7 @@ def _is_shown(message: Message) -> bool:
     return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
 
 
-def _requested(e: EventFacts) -> dict[str, Any]:
+def _request_fields(e: EventFacts) -> dict[str, Any]:
     request = e.inference.request
     messages = [{"role": "system", "content": request.system}] if request.system else []
     for message in filter(_is_shown, request.messages):
@@ -224,7 +224,7 @@ def _requested(e: EventFacts) -> dict[str, Any]:
     return {"llm_request": asked}
 
 
-def _answered(e: EventFacts) -> dict[str, Any]:
+def _response_fields(e: EventFacts) -> dict[str, Any]:
     response = e.response
     content = {"role": "model", "parts": [response.text]}
     said = {
@@ -232,10 +232,10 @@ def _answered(e: EventFacts) -> dict[str, Any]:
         "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {"totalTokenCount": response.usage.total_tokens},
     }
-    return {**_requested(e), "llm_response": said}
+    return {**_request_fields(e), "llm_response": said}
 
 
-def _turn_ended(e: EventFacts) -> dict[str, Any]:
+def _turn_end_fields(e: EventFacts) -> dict[str, Any]:
     said = (m for m in reversed(e.ctx.state.messages) if isinstance(m, UserMessage))
     return {
         "prompt": next((m.text for m in said if not m.by), ""),
@@ -244,7 +244,7 @@ def _turn_ended(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _session_ended(e: EventFacts) -> dict[str, Any]:
+def _session_end_fields(e: EventFacts) -> dict[str, Any]:
     return {"reason": "clear" if event_facts.end_reason(e.ctx) == "clear" else "exit"}
 
 
@@ -257,19 +257,19 @@ _EVENTS = {
         "session_start", lambda e: {"source": event_facts.session_source(e.ctx)}, "source"
     ),
     "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
-    "BeforeModel": Event("before_inference", _requested),
+    "BeforeModel": Event("before_inference", _request_fields),
     "BeforeToolSelection": Event(
-        "before_inference", _requested, when=lambda e: not _has_response(e)
+        "before_inference", _request_fields, when=lambda e: not _has_response(e)
     ),
-    "AfterModel": Event("after_inference", _answered, when=_has_response),
-    "BeforeTool": Event("before_tool_use", _tool, TOOL),
+    "AfterModel": Event("after_inference", _response_fields, when=_has_response),
+    "BeforeTool": Event("before_tool_use", _tool_fields, TOOL),
     "Notification": Event(
-        "permission_request", _notified, "notification_type", lambda e: e.is_undecided
+        "permission_request", _notification_fields, "notification_type", lambda e: e.is_undecided
     ),
-    "AfterTool": Event("after_tool_use", _tool_ended, TOOL),
-    "AfterAgent": Event("stop", _turn_ended),
+    "AfterTool": Event("after_tool_use", _tool_result_fields, TOOL),
+    "AfterAgent": Event("stop", _turn_end_fields),
     "PreCompress": Event("before_compact", lambda _e: {"trigger": "auto"}, "trigger"),
-    "SessionEnd": Event("session_end", _session_ended, "reason"),
+    "SessionEnd": Event("session_end", _session_end_fields, "reason"),
 }
 
 
@@ -310,7 +310,7 @@ class Gemini(EventDialect):
             path = root / "hooks/hooks.json"
             source = search.source("gemini", Level.PLUGIN, path, root=str(root))
             file = hook_file(source, search.warn)
-            found += file.nested(_grouped(file.content.get("hooks", {}), file.warn), _make_hook)
+            found += file.nested(_group_hooks(file.content.get("hooks", {}), file.warn), _make_hook)
         on = (each for each in found if not _is_off(each, off))
         return unique(on, lambda each: (each.event, each.matcher, each.label, each.command))
 
@@ -332,7 +332,7 @@ class Gemini(EventDialect):
         except UsageError:
             return one_of((text,))
 
-    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
         return {
             "session_id": found.run.session_uuid,
             "native_session_id": found.run.session_id,
@@ -532,10 +532,10 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
     if object_of(content.get("tools")).get("enableHooks") is False:
         off.add("*")
     hooks = without_keys(hooks, _NO_EVENTS)
-    return list(file.nested(_grouped(hooks, file.warn), _make_hook)), off
+    return list(file.nested(_group_hooks(hooks, file.warn), _make_hook)), off
 
 
-def _grouped(hooks: Any, warn: Warn) -> Any:
+def _group_hooks(hooks: Any, warn: Warn) -> Any:
     """Hooks as `{event: [{matcher, hooks}]}`. Some installers use other forms."""
     if isinstance(hooks, list):
         warn("'hooks' is a list; each hook runs at the event that it names")

@@ -75,6 +75,7 @@ class Hookline(Dialect):
     }
     configuration_folders = (".hookline",)
     project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
+    reserved_prefixes = ("HOOKLINE_",)
     starts_again = False  # there is `execution_start`
     is_asked_when_cancelled = True
     repeats_questions = True
@@ -96,8 +97,7 @@ class Hookline(Dialect):
         """The tool under our name and Claude's, the child, or how the session began."""
         call = getattr(ctx, "tool_call", None)
         if call is not None:
-            form = CLAUDE_TOOLS.get(call.name)
-            return (call.name,) if form is None else (call.name, form.name, *form.aliases)
+            return (call.name, *_names_elsewhere(call.name))
         if isinstance(ctx, SubagentHookContext):
             return (ctx.name,)
         is_start = event == "session_start"
@@ -170,10 +170,9 @@ class Hookline(Dialect):
             return
         if handler.rule:
             yield handler.rule
-        theirs = {name for form in CLAUDE_TOOLS.values() for name in (form.name, *form.aliases)}
         if NAMES.fullmatch(handler.matcher):
             names = (part.strip() for part in re.split(r"[|,]", handler.matcher))
-            yield from (name for name in names if name and name not in theirs)
+            yield from (name for name in names if name and not tools_called(name))
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
@@ -189,6 +188,17 @@ class Hookline(Dialect):
         if any(_SAYING & line.keys() for line in lines):
             return failed("its JSON is mixed with other text: only a JSON object alone is read")
         return ProgramAnswer()
+
+
+def _names_elsewhere(tool: str) -> tuple[str, ...]:
+    """More names of a tool in matchers: those of Claude Code."""
+    form = CLAUDE_TOOLS.get(tool)
+    return () if form is None else (form.name, *form.aliases)
+
+
+def tools_called(name: str) -> list[str]:
+    """Our tools that a matcher may also call so."""
+    return [tool for tool in CLAUDE_TOOLS if name in _names_elsewhere(tool)]
 
 
 def _fields(found: dict[str, Any]) -> ProgramAnswer:

@@ -16,8 +16,6 @@ from hookline.command_hooks.handler import DroppedHook, HookPage, HookSearch, Le
 from hookline.errors import DocumentError
 from hookline.state import thaw
 
-AGENT_PAGES, SKILL_PAGES = ".claude/agents", ".claude/skills"
-"""The usual places in a project."""
 _NOT_IN_CHILDREN = frozenset({"SessionStart", "SessionEnd", "UserPromptSubmit"})
 """Events of the run that the user talks to."""
 _NOT_AFTER_START = frozenset({"SessionStart"})

@@ -23,6 +23,7 @@ from hookline.command_hooks.dialects.copilot import (
     failure,
     is_for_copilot,
     is_for_vscode,
+    is_object_reader,
     needs_permission,
     needs_project,
     new_response,
@@ -30,7 +31,6 @@ from hookline.command_hooks.dialects.copilot import (
     reads_camel_case,
     result_text,
     session_end_reason,
-    takes_object,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
@@ -120,16 +120,16 @@ _ENDS_INSIDE = ("decision", "reason")
 """Fields of an objection; VS Code has them inside of `hookSpecificOutput`."""
 
 
-def _source(e: EventFacts) -> dict[str, Any]:
+def _source_fields(e: EventFacts) -> dict[str, Any]:
     source = event_facts.session_source(e.ctx)
     return {"source": "new" if source == "startup" else source}
 
 
-def _result(e: EventFacts) -> dict[str, Any]:
+def _result_fields(e: EventFacts) -> dict[str, Any]:
     return {"tool_result": {"result_type": "success", "text_result_for_llm": e.output}}
 
 
-def _error(e: EventFacts) -> dict[str, Any]:
+def _error_fields(e: EventFacts) -> dict[str, Any]:
     error = failure(e.error)
     return {"error_context": error.pop("errorContext"), **error}
 
@@ -141,8 +141,8 @@ class VsCode(Claude):
     events: ClassVar[dict[str, Event]] = {
         **Claude.events,
         "PermissionRequest": Claude.events["PermissionRequest"]._replace(when=needs_permission),
-        "SessionStart": Claude.events["SessionStart"].adding(_source),
-        "PostToolUse": Claude.events["PostToolUse"].adding(_result),
+        "SessionStart": Claude.events["SessionStart"].adding(_source_fields),
+        "PostToolUse": Claude.events["PostToolUse"].adding(_result_fields),
         "Stop": Claude.events["Stop"].adding(lambda _e: {"stop_reason": "end_turn"}),
         "SubagentStop": Claude.events["SubagentStop"].adding(
             lambda e: {"stop_reason": "end_turn", "agent_name": e.child.name}
@@ -150,7 +150,7 @@ class VsCode(Claude):
         "SessionEnd": Claude.events["SessionEnd"].adding(
             lambda e: {"reason": session_end_reason(e.ctx)}
         ),
-        "ErrorOccurred": Event("agent_failed", _error),
+        "ErrorOccurred": Event("agent_failed", _error_fields),
     }
     more_points: ClassVar[dict[str, str]] = {
         **Claude.more_points,
@@ -224,7 +224,7 @@ class VsCode(Claude):
             text = json.dumps(given, ensure_ascii=False)
             shown_there |= {
                 "toolInput": given,
-                "toolArgs": given if takes_object(handler) else text,
+                "toolArgs": given if is_object_reader(handler) else text,
             }
         return shown_there
 

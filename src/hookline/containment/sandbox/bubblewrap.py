@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from hookline._aio import call_in_thread, within
+from hookline._aio import call_in_thread, wait_within
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
@@ -378,7 +378,7 @@ class BubblewrapCommand(RunningCommand):
             if first is not None:
                 self._first = os.pidfd_open(first)
                 self._restrict(first)
-                if not await within(_SETUP, readable(made.fileno())):
+                if not await wait_within(_SETUP, readable(made.fileno())):
                     raise _late()
                 table = mounts_of(first)
                 if _is_made(table):  # else it has ended, and its output says why
@@ -399,7 +399,7 @@ class BubblewrapCommand(RunningCommand):
         os.set_blocking(self._status, False)
         said = b""
         while True:
-            if not await within(_SETUP, readable(self._status)):
+            if not await wait_within(_SETUP, readable(self._status)):
                 raise _late()
             more = os.read(self._status, _CHUNK)
             if not more:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from hookline._aio import call_in_thread, within
+from hookline._aio import call_in_thread, wait_within
 from hookline.containment.processes import AsyncProcess, Standard, StartedProcess, start_program
 from hookline.containment.sandbox.command import Ended, Job
 from hookline.containment.sandbox.limits import SandboxLimits
@@ -97,7 +97,7 @@ class RunningCommand:
         finally:  # also when the loop is about to close
             self._kill_all()
             try:
-                await within(_MOMENT, self._until_gone())
+                await wait_within(_MOMENT, self._until_gone())
                 await asyncio.wait([process.silent], timeout=_MOMENT)
                 # A loop that closes before it has heard of the end of a process never does.
                 await asyncio.wait([process.exited], timeout=_MOMENT)

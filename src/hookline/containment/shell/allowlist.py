@@ -28,14 +28,14 @@ from hookline.containment.shell.programs import (
     VERSIONED,
     WRAPPERS,
     XARGS,
-    fed_by_find,
+    find_arguments,
 )
 from hookline.containment.shell.secrets import (
-    holds_home,
+    can_pick_secret,
+    has_home,
     is_hidden_in_home,
     is_secret,
     is_whole_home,
-    picks_secret,
 )
 from hookline.containment.shell.words import Command, Redirect, Word
 
@@ -96,7 +96,7 @@ class Allowlist(msgspec.Struct):
         return None
 
     def _redirect(self, redirect: Redirect) -> str | None:
-        if redirect.writes:
+        if redirect.can_write:
             return f"it writes to {redirect.target.text}"
         if redirect.operator != "<":
             return None
@@ -155,7 +155,7 @@ class Allowlist(msgspec.Struct):
         if not is_plain or self.depth or (name == "sh" and _OF_BASH.search(texts[-1])):
             return "it is not known what it runs"
         reading = read_command(texts[-1])
-        if not reading.known or not reading.commands:
+        if not reading.is_known or not reading.commands:
             return f"it cannot be said what it runs: {reading.problem or 'nothing'}"
         self.depth = 1
         problem = next(filter(None, map(self.objection, reading.commands)), None)
@@ -185,7 +185,7 @@ class Allowlist(msgspec.Struct):
             return call
         if not options.shows:
             return None
-        if picked := next(filter(picks_secret, call.values(*_PICKS)), None):
+        if picked := next(filter(can_pick_secret, call.values(*_PICKS)), None):
             return f"{picked} may pick files with secrets"
         is_recursive = name == "rg" or (name == "grep" and call.has(*_RECURSIVE))
         if is_recursive and (problem := self._check_search(call.files, where)):
@@ -202,7 +202,7 @@ class Allowlist(msgspec.Struct):
             for form in self.places.forms(text, where):
                 if is_whole_home(form) or is_secret(form) or is_hidden_in_home(form):
                     return f"{text} holds secrets somewhere"
-            if holds_home(os.path.join(where, os.path.expanduser(text))):
+            if has_home(os.path.join(where, os.path.expanduser(text))):
                 return f"{text} holds secrets somewhere"
         return None
 
@@ -238,7 +238,7 @@ class Allowlist(msgspec.Struct):
             if fed is None:
                 return "it is not known what it reads (find DIR -type f -print0 | xargs -0 is)"
             roots, values = fed
-            if picked := next((v for v in values if picks_secret(v) or is_secret(v)), None):
+            if picked := next((v for v in values if can_pick_secret(v) or is_secret(v)), None):
                 return f"{picked} may pick files with secrets"
             if problem := self._check_search([Word(root) for root in roots], where):
                 return problem
@@ -255,7 +255,7 @@ class Allowlist(msgspec.Struct):
         is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
         is_fed = is_fed and not any(one.operator[0] == "<" for one in command.redirects)
         source, *tests = (word.text for word in before.words)
-        return fed_by_find(tests) if is_fed and program_name(source) == "find" else None
+        return find_arguments(tests) if is_fed and program_name(source) == "find" else None
 
     def _check_wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
         """A program that runs another one."""
@@ -292,7 +292,7 @@ class Allowlist(msgspec.Struct):
         if isinstance(call, str):
             return call
         for text in texts if options.shows else ():
-            if is_secret(text) or picks_secret(text):
+            if is_secret(text) or can_pick_secret(text):
                 return f"{text} may hold secrets"
         if self.is_changed:
             return "it is not known which repository it uses when it runs"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from hookline.errors import UsageError
-from hookline.shell_text.runners import runs_anything, runs_others
+from hookline.shell_text.runners import can_run_anything, can_run_others
 from hookline.wildcards import MANY, ONE, Glob, fits, fits_text, glob
 
 PatternWord: TypeAlias = Any
@@ -94,7 +94,7 @@ class _Loose(NamedTuple):
             states = self._with_skips(found)
         return any(count == len(self.words) for count, _ in states)
 
-    def begins_with(self, program: str) -> bool:
+    def can_begin_with(self, program: str) -> bool:
         """Whether such a command can begin with this word."""
         return not self.words or any(fits_text(self.words[0], name) for name in _names(program))
 
@@ -103,7 +103,7 @@ class _Loose(NamedTuple):
         if not isinstance(word, str):
             yield from ((more, True) for more in range(count, len(self.words) + 1))
         elif count == 0 and is_left:
-            if self.begins_with(word):
+            if self.can_begin_with(word):
                 yield 1, False
         else:
             if is_left and fits_text(self.words[count], word):
@@ -133,10 +133,10 @@ def _names(program: str) -> tuple[str, ...]:
 def _inner_words(argv: Sequence[PatternWord]) -> list[PatternWord]:
     """The words that may be another command, when a command runs one."""
     inner: list[PatternWord] = []
-    if runs_others(argv):
+    if can_run_others(argv):
         for given in argv[1:]:
             inner += inner_words(given) if isinstance(given, str) else [given]
-    elif argv and isinstance(argv[0], str) and runs_anything(argv[0]):
+    elif argv and isinstance(argv[0], str) and can_run_anything(argv[0]):
         for given in argv[1:]:  # source code, as in `python -c "..."`
             inner += inner_words(given) if isinstance(given, str) and _CODE.search(given) else []
     return inner

@@ -79,11 +79,11 @@ class OptionTable(msgspec.Struct, frozen=True):
     check: Check | None = None
     """What a table cannot say, asked last."""
 
-    def knows(self, name: str) -> bool:
+    def has_option(self, name: str) -> bool:
         """Whether an option is one of these."""
-        return name in self.flags or name in self.maybe or self.wants_value(name)
+        return name in self.flags or name in self.maybe or self.has_value(name)
 
-    def wants_value(self, name: str) -> bool:
+    def has_value(self, name: str) -> bool:
         """Whether an option has a value, in the same word or the next."""
         return name in self.takes or name in self.texts
 
@@ -172,12 +172,12 @@ class _CallReader:
 
     def _option(self, text: str) -> None:
         name, equals, value = text.partition("=")
-        is_whole = len(name) > 2 and self.table.knows(name)
+        is_whole = len(name) > 2 and self.table.has_option(name)
         if name.startswith("--") or is_whole:
-            if not self.table.knows(name) or (equals and name in self.table.flags):
+            if not self.table.has_option(name) or (equals and name in self.table.flags):
                 raise _UnknownOption(f"the option {name}")
             given = Word(value) if equals else None
-            if given is None and self.table.wants_value(name):
+            if given is None and self.table.has_value(name):
                 given = self._next(name)
             self.options.append((name, given))
         else:
@@ -195,7 +195,7 @@ class _CallReader:
             elif letter.isdigit() and "-#" in self.table.flags:
                 self.options.append(("-#", None))
                 has_digits = True
-            elif self.table.wants_value(name) and (self.table.glues or not rest):
+            elif self.table.has_value(name) and (self.table.glues or not rest):
                 self.options.append((name, Word(rest) if rest else self._next(name)))
                 return
             elif name in self.table.maybe:
@@ -218,7 +218,7 @@ class _CallReader:
         """Whether a value that begins with a dash would be harmless as an option as well."""
         if text == "--":
             return False
-        if text == "-" or _NUMBER.fullmatch(text) or self.table.knows(text.partition("=")[0]):
+        if text == "-" or _NUMBER.fullmatch(text) or self.table.has_option(text.partition("=")[0]):
             return True
         letters = self.table.flags | self.table.maybe
         is_known = all(f"-{letter}" in letters for letter in text[1:])

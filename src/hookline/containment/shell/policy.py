@@ -18,7 +18,7 @@ from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.words import Command, Reading, join_words
 from hookline.errors import UsageError
-from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
+from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, can_run_code
 from hookline.wildcards import MANY, ONE
 
 _OF_TOOL = re.compile(r"(?i:bash|exec)\((.*)\)", re.DOTALL)
@@ -145,7 +145,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         return None
 
     def _is_lifted(self, reading: Reading) -> bool:
-        return reading.static and all(
+        return reading.is_static and all(
             any(rule.covers(CommandPart(one.argv)) for rule in self.allow_denied)
             for one in reading.commands
         )
@@ -166,7 +166,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     def _allow(self, reading: Reading, danger: Danger, places: Places, whole: str) -> ShellVerdict:
         if not reading.commands:
             return _nothing(whole)
-        by_rule = [reading.known and self._is_by_rule(one) for one in reading.commands]
+        by_rule = [reading.is_known and self._is_by_rule(one) for one in reading.commands]
         asked = self._objection(reading, danger, places, by_rule)
         if asked and danger.removal:
             shown = _shorten(whole)
@@ -180,7 +180,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     def _objection(
         self, reading: Reading, danger: Danger, places: Places, by_rule: Sequence[bool]
     ) -> ShellVerdict | None:
-        if not reading.known:
+        if not reading.is_known:
             shown = _shorten(reading.commands[0].text)
             why = f"It cannot be said what `{shown}` runs: {reading.problem}."
             return ShellVerdict("ask", why, shown)
@@ -202,7 +202,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _is_by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
-        if not self.allow or command.assignments or any(r.writes for r in command.redirects):
+        if not self.allow or command.assignments or any(r.can_write for r in command.redirects):
             return False
         if any(word.start[:1] in {"", "-"} for word in command.words if not word.exact):
             return False
@@ -231,7 +231,7 @@ def _check_program(name: str, entries: object) -> None:
             f"programs: {name!r} cannot be added: the policy judges it itself.",
             remedy=f"Write a rule: with_rules(allow=['{name} ..']).",
         )
-    if name in RUNNERS | RUNNERS_OF_ANY or runs_code([name]):
+    if name in RUNNERS | RUNNERS_OF_ANY or can_run_code([name]):
         raise UsageError(
             f"programs: {name!r} cannot be added: it runs other programs, or code that it is given.",
             remedy=f"Write a rule for the whole command: with_rules(allow=['{name} ..']).",

@@ -113,7 +113,7 @@ def _find(call: Call) -> str | None:
 _FEEDING = frozenset("-name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin".split())
 
 
-def fed_by_find(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
+def find_arguments(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     """The directories and the values of tests of `find DIR.. [TEST..] -type f [TEST..] -print0`; None: another form.
 
     In that form each name that is printed begins with one of these directories, and is a file and no link.

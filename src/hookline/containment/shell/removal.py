@@ -22,7 +22,7 @@ from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
 from hookline.shell_text import PipelineStage, TooDeep, plain_text
-from hookline.shell_text.runners import FEEDERS, name_of, reads_code
+from hookline.shell_text.runners import FEEDERS, can_run_input, name_of
 from hookline.shell_text.started import started_by
 from hookline.wildcards import matches
 
@@ -206,7 +206,7 @@ class Removals:
     def _without(self, commands: Sequence[Sequence[str]]) -> str:
         """The text without its plain removals, and without what is printed if none of it is run."""
         rest, taken = self._rest, list(self._plain)
-        is_run = any(reads_code(argv) or name_of(argv) in FEEDERS for argv in commands)
+        is_run = any(can_run_input(argv) or name_of(argv) in FEEDERS for argv in commands)
         is_run = is_run or (self._is_stored and any(map(_can_run_file, commands)))
         if not is_run and not _RUNS_A_VALUE.search(rest):
             taken += self._printed

@@ -253,7 +253,7 @@ def _is_nearly_secret(pattern: str) -> bool:
     return any(re.search("[a-z0-9]{2}", tail) and matches(one, tail) for one, tail in tails)
 
 
-def picks_secret(pattern: str) -> bool:
+def can_pick_secret(pattern: str) -> bool:
     """Whether a pattern by which a program itself picks files may pick a secret: to it a star is a leading dot, too."""
     plain = _MAGIC.sub("", pattern.lower().replace("\\", ""))
     spellings = _spellings(plain)
@@ -272,7 +272,7 @@ def is_whole_home(path: str) -> bool:
     return spellings is None or any(map(_is_home_place, spellings))
 
 
-def holds_home(path: str) -> bool:
+def has_home(path: str) -> bool:
     """Whether our home directory is this one, or lies in it."""
     return is_below(real_path(os.path.expanduser("~")), real_path(path))
 

@@ -35,7 +35,7 @@ class Redirect(msgspec.Struct, frozen=True, gc=False):
     """A file, the number of a descriptor, or the text behind `<<<`."""
 
     @property
-    def writes(self) -> bool:
+    def can_write(self) -> bool:
         """Whether it may create or change a file."""
         return self.operator not in {">&", "<&", "<", "<<<"} and self.target.text != "/dev/null"
 
@@ -70,14 +70,14 @@ class Reading(msgspec.Struct, frozen=True):
     """Why it cannot be said which commands there are. Empty when it can."""
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether every command has been found, though some word may be open."""
         return not self.problem
 
     @property
-    def static(self) -> bool:
+    def is_static(self) -> bool:
         """Whether every word of every command is known, and nothing decides which of them run but `&&` and `||`."""
-        return self.known and all(command.argv is not None for command in self.commands)
+        return self.is_known and all(command.argv is not None for command in self.commands)
 
 
 def join_words(words: Sequence[str]) -> str:

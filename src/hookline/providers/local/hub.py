@@ -104,7 +104,7 @@ def download(
     hub, endpoint = _Hub(), (os.environ.get("HF_ENDPOINT") or _HOME).rstrip("/")
     wanted = _parse(name)
     repo, file = wanted["repo"], wanted["file"]
-    with _explained(name, endpoint, hub):
+    with _explain_errors(name, endpoint, hub):
         hub.keep_token_at(endpoint)
         url = hub.library.hf_hub_url(
             repo, file, revision=wanted["revision"] or "main", endpoint=endpoint
@@ -114,7 +114,7 @@ def download(
         repo=repo,
         file=file,
         commit=found.commit_hash or "",
-        sha256=_expected(name, found.etag or "", sha256),
+        sha256=_expected_hash(name, found.etag or "", sha256),
         size=found.size or 0,
         endpoint=endpoint,
     )
@@ -137,7 +137,7 @@ def _parse(name: str) -> dict[str, str]:
     return found.groupdict(default="")
 
 
-def _expected(name: str, named: str, pinned: str) -> str:
+def _expected_hash(name: str, named: str, pinned: str) -> str:
     """The hash that the file must have: the pinned one, which the hub must not contradict, or the hub's."""
     pinned, named = pinned.lower(), named.lower()
     if pinned and not _SHA256.fullmatch(pinned):
@@ -180,7 +180,7 @@ def _download_part(hub: _Hub, model: HubModel, part: Path, state: FetchState) ->
         url = hub.library.hf_hub_url(
             model.repo, model.file, revision=model.commit, endpoint=model.endpoint
         )
-        with _explained(model.name, model.endpoint, hub, part):
+        with _explain_errors(model.name, model.endpoint, hub, part):
             hub.http_get(
                 url,
                 file,
@@ -278,7 +278,9 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 @contextmanager
-def _explained(name: str, endpoint: str, hub: _Hub, part: Path | None = None) -> Iterator[None]:
+def _explain_errors(
+    name: str, endpoint: str, hub: _Hub, part: Path | None = None
+) -> Iterator[None]:
     """Turn what the library raises into one sentence. An error of the disk passes."""
     try:
         yield

@@ -147,7 +147,7 @@ class ReplyReader:
         if self._part is None or not self._part.is_over:
             if not is_cut:
                 raise _malformed_error(self._unread)
-            return self._part.held_back() if self._part else []
+            return self._part.flush() if self._part else []
         return []
 
 
@@ -175,7 +175,7 @@ class _CallText:
         self._last = (text.rstrip() or self._last)[-1:]
         return [CallPiece(0, "", name, text)] if text else []
 
-    def held_back(self) -> _Pieces:
+    def flush(self) -> _Pieces:
         return [CallPiece(0, "", self._name, "{")] if self._name else []
 
 
@@ -215,7 +215,7 @@ class _Answer:
             self._json += text
         return [TextPiece(text)] if text else []
 
-    def held_back(self) -> _Pieces:
+    def flush(self) -> _Pieces:
         return [TextPiece(self._held)] if self._held else []
 
 

@@ -208,7 +208,7 @@ def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-def _tool(e: EventFacts) -> dict[str, Any]:
+def _tool_fields(e: EventFacts) -> dict[str, Any]:
     server = mcp_names(e.call.name)
     return {
         "tool_name": e.shown.name,
@@ -218,7 +218,7 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _notified(e: EventFacts) -> dict[str, Any]:
+def _notification_fields(e: EventFacts) -> dict[str, Any]:
     return {
         "message": f"Claude needs your permission to use {e.shown.name}",
         "title": "Permission needed",
@@ -226,20 +226,20 @@ def _notified(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _succeeded(e: EventFacts) -> dict[str, Any]:
+def _success_fields(e: EventFacts) -> dict[str, Any]:
     call = e.call
     path = file_path(call.args.get("path"), e.run.cwd)
     return {
-        **_tool(e),
+        **_tool_fields(e),
         "tool_use_id": call.id,
         "tool_response": response_of(call, e.execution, path),
         "duration_ms": e.milliseconds,
     }
 
 
-def _failed(e: EventFacts) -> dict[str, Any]:
+def _failure_fields(e: EventFacts) -> dict[str, Any]:
     return {
-        **_tool(e),
+        **_tool_fields(e),
         "tool_use_id": e.call.id,
         "error": error_of(e.execution),
         "is_interrupt": event_facts.is_interrupted(e.execution),
@@ -247,7 +247,7 @@ def _failed(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _batch(e: EventFacts) -> dict[str, Any]:
+def _batch_fields(e: EventFacts) -> dict[str, Any]:
     calls = [
         {
             "tool_name": shown.name,
@@ -261,7 +261,7 @@ def _batch(e: EventFacts) -> dict[str, Any]:
     return {"tool_calls": calls}
 
 
-def _displayed(e: EventFacts) -> dict[str, Any]:
+def _display_fields(e: EventFacts) -> dict[str, Any]:
     run_id = e.ctx.state.run_id
     return {
         "turn_id": as_uuid(run_id),
@@ -272,13 +272,13 @@ def _displayed(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _session_started(e: EventFacts) -> dict[str, Any]:
+def _session_start_fields(e: EventFacts) -> dict[str, Any]:
     known = {"model": e.run.model, "session_title": event_facts.session_title(e.ctx.state)}
     source = event_facts.session_source(e.ctx)
     return {"source": source, **{key: text for key, text in known.items() if text}}
 
 
-def _stopping(e: EventFacts, words: str) -> dict[str, Any]:
+def _stop_fields(e: EventFacts, words: str) -> dict[str, Any]:
     return {
         "stop_hook_active": e.was_kept_going,
         "last_assistant_message": words,
@@ -287,21 +287,21 @@ def _stopping(e: EventFacts, words: str) -> dict[str, Any]:
     }
 
 
-def _child(e: EventFacts) -> dict[str, Any]:
+def _child_fields(e: EventFacts) -> dict[str, Any]:
     return {"agent_id": event_facts.agent_id(e.child.child_run_id), "agent_type": e.child.name}
 
 
-def _child_ended(e: EventFacts) -> dict[str, Any]:
+def _child_end_fields(e: EventFacts) -> dict[str, Any]:
     transcript = {"agent_transcript_path": e.run.child_transcript}
-    return {**_child(e), **transcript, **_stopping(e, e.child_text)}
+    return {**_child_fields(e), **transcript, **_stop_fields(e, e.child_text)}
 
 
-def _compacted(e: EventFacts) -> dict[str, Any]:
+def _compaction_fields(e: EventFacts) -> dict[str, Any]:
     made = (m.text for m in e.ctx.state.messages if isinstance(m, UserMessage) and m.by)
     return {"trigger": "auto", "compact_summary": next(made, "")}
 
 
-def _run_failed(e: EventFacts) -> dict[str, Any]:
+def _run_failure_fields(e: EventFacts) -> dict[str, Any]:
     return {
         "error": _ERROR_NAMES.get(e.error.error_class, "unknown"),
         "error_details": e.error.error_message,
@@ -310,31 +310,35 @@ def _run_failed(e: EventFacts) -> dict[str, Any]:
 
 
 _EVENTS = {
-    "SessionStart": Event("session_start", _session_started, "source"),
+    "SessionStart": Event("session_start", _session_start_fields, "source"),
     "UserPromptSubmit": Event(
         "prompt_submit", lambda e: {"prompt": e.prompt, "user_prompt": e.prompt}
     ),
-    "PreToolUse": Event("before_tool_use", lambda e: {**_tool(e), "tool_use_id": e.call.id}, TOOL),
+    "PreToolUse": Event(
+        "before_tool_use", lambda e: {**_tool_fields(e), "tool_use_id": e.call.id}, TOOL
+    ),
     "PermissionRequest": Event(
-        "permission_request", lambda e: {**_tool(e), "permission_suggestions": []}, TOOL
+        "permission_request", lambda e: {**_tool_fields(e), "permission_suggestions": []}, TOOL
     ),
     "Notification": Event(
-        "permission_request", _notified, "notification_type", lambda e: e.is_undecided
+        "permission_request", _notification_fields, "notification_type", lambda e: e.is_undecided
     ),
-    "PostToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
-    "PostToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
-    "PostToolBatch": Event("after_step", _batch, when=lambda e: bool(e.step.calls)),
-    "MessageDisplay": Event("after_inference", _displayed, when=lambda e: bool(e.response.text)),
-    "Stop": Event("stop", lambda e: _stopping(e, e.last_words)),
-    "SubagentStart": Event("subagent_start", _child, "agent_type"),
-    "SubagentStop": Event("subagent_stop", _child_ended, "agent_type"),
+    "PostToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not e.has_failed),
+    "PostToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, lambda e: e.has_failed),
+    "PostToolBatch": Event("after_step", _batch_fields, when=lambda e: bool(e.step.calls)),
+    "MessageDisplay": Event(
+        "after_inference", _display_fields, when=lambda e: bool(e.response.text)
+    ),
+    "Stop": Event("stop", lambda e: _stop_fields(e, e.last_words)),
+    "SubagentStart": Event("subagent_start", _child_fields, "agent_type"),
+    "SubagentStop": Event("subagent_stop", _child_end_fields, "agent_type"),
     "PreCompact": Event(
         "before_compact",
         lambda e: {"trigger": "auto", "custom_instructions": e.compaction.instructions},
         "trigger",
     ),
-    "PostCompact": Event("before_inference", _compacted, "trigger"),
-    "StopFailure": Event("agent_failed", _run_failed, "error"),
+    "PostCompact": Event("before_inference", _compaction_fields, "trigger"),
+    "StopFailure": Event("agent_failed", _run_failure_fields, "error"),
     "SessionEnd": Event(
         "session_end", lambda e: {"reason": event_facts.end_reason(e.ctx)}, "reason"
     ),
@@ -361,9 +365,12 @@ class Claude(EventDialect):
     home_folder = ".claude"
     configuration_folders = (".claude",)
     manifests = (".claude-plugin/plugin.json",)
+    agent_folders = (".claude/agents",)
+    skill_folders = (".claude/skills",)
     shell = "bash"
     tools = ToolNames(TOOLS, milliseconds=True)
     identity_variables = frozenset({"CLAUDE_ENV_FILE"})
+    reserved_prefixes = ("CLAUDE",)
     scrub_variables = frozenset({"CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"})
     project_variables = frozenset({"CLAUDE_PROJECT_DIR"})
     root_variables = frozenset({"CLAUDE_PLUGIN_ROOT"})
@@ -410,7 +417,7 @@ class Claude(EventDialect):
 
     # --- input -----------------------------------------------------------------------------------------
 
-    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
         """The prompt has one id for a run and its children, and none at the start and the end of a session."""
         state = found.ctx.state
         is_around = event == "SessionStart" or state.run_id == stream_of(state.session_id)
@@ -471,7 +478,7 @@ class Claude(EventDialect):
         if problem and result.code != 2:
             return failed(f"its output does not fit: {problem}")
         if result.code == 2:
-            return self._blocked(event, result, {} if found is None or problem else found)
+            return self._read_block(event, result, {} if found is None or problem else found)
         if found is not None:
             return self.fields(event, found)
         if result.code != 0:
@@ -480,7 +487,9 @@ class Claude(EventDialect):
             return ProgramAnswer(contexts=(result.stdout.strip(),))
         return ProgramAnswer()
 
-    def _blocked(self, event: str, result: ProgramResult, found: dict[str, Any]) -> ProgramAnswer:
+    def _read_block(
+        self, event: str, result: ProgramResult, found: dict[str, Any]
+    ) -> ProgramAnswer:
         """Exit code 2 blocks whatever the JSON says; the other fields of the JSON count."""
         said = self.fields(event, found)
         reason = said.reason if said.decision == "deny" and said.reason else result.stderr.strip()

@@ -65,7 +65,7 @@ class ClaudeSettings(NamedTuple):
 def find_hooks(search: HookSearch) -> list[Handler]:
     """The hooks of all levels that are in force: the administrator's first, those of pages last."""
     found = [_settings_file(path, level, search) for level, path in _places(search)]
-    installed = dict.fromkeys(_installed(found, search), Level.PLUGIN)
+    installed = dict.fromkeys(_installed_plugins(found, search), Level.PLUGIN)
     said = [each.content for each in found if not each.level.is_repository]
     for root, level in {**installed, **_plugins(search)}.items():
         found.append(_plugin(root, level, search, said))
@@ -154,14 +154,15 @@ def _with_env(found: list[ClaudeSettings]) -> list[ClaudeSettings]:
     return [
         settings._replace(
             handlers=tuple(
-                _given(each, env[settings.level.is_repository]) for each in settings.handlers
+                _add_variables(each, env[settings.level.is_repository])
+                for each in settings.handlers
             )
         )
         for settings in found
     ]
 
 
-def _given(handler: Handler, variables: dict[str, str]) -> Handler:
+def _add_variables(handler: Handler, variables: dict[str, str]) -> Handler:
     if not variables:
         return handler
     definition = {**handler.definition, "env": variables}  # trust is bound to them
@@ -223,7 +224,7 @@ def _plugin(
     return ClaudeSettings(level, tuple(each for each in equipped if each is not None), {})
 
 
-def _installed(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[Path]:
+def _installed_plugins(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[Path]:
     """The plugins that the user has installed and switched on."""
     enabled: dict[str, Any] = {}
     for settings in found:

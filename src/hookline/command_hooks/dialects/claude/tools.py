@@ -32,7 +32,7 @@ TOOLS: dict[str, ToolForm] = {
     "bash_stop": ToolForm("KillShell", {"id": "shell_id"}, ("KillBash", "TaskStop")),
     "read": ToolForm("Read", FILE_KEYS),
     "write": ToolForm("Write", FILE_KEYS),
-    "edit": ToolForm("Edit", EDIT_KEYS),
+    "edit": ToolForm("Edit", EDIT_KEYS, several="MultiEdit"),
     "list": ToolForm("LS", {}),
     "glob": ToolForm("Glob", {}),
     "search": ToolForm("Grep", SEARCH_KEYS),
@@ -65,7 +65,7 @@ def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
     return given
 
 
-def _command(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
+def _command_result(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
     return {
         "stdout": output_text(execution),
         "stderr": "",
@@ -74,7 +74,7 @@ def _command(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, An
     }
 
 
-def _written(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
+def _write_result(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     said = execution.text
     return {
         "type": "create" if said.startswith("Made ") else "update",
@@ -87,7 +87,7 @@ def _written(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]
     }
 
 
-def _edited(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
+def _edit_result(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     said, args = execution.text, thaw(call.args)
     found = _AT_LINE.search(said)
     edits = args.get("edits") or [args]
@@ -116,7 +116,7 @@ def _hunk(edit: dict[str, Any], start: int) -> dict[str, Any]:
     }
 
 
-def _file(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
+def _read_result(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     content = output_text(execution)
     lines = len(content.splitlines())
     offset = call.args.get("offset", 1)
@@ -126,7 +126,7 @@ def _file(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     return {"type": "text", "file": {**file, "totalLines": int(total[1]) if total else lines}}
 
 
-def _child(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
+def _child_result(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
     return {
         "status": "completed",
         "content": _text_blocks(execution.text),
@@ -139,11 +139,11 @@ def _text_blocks(text: str) -> list[dict[str, str]]:
 
 
 _FORMS = {
-    **dict.fromkeys(SHELL_TOOLS, _command),
-    "write": _written,
-    "edit": _edited,
-    "read": _file,
-    "spawn_subagent": _child,
+    **dict.fromkeys(SHELL_TOOLS, _command_result),
+    "write": _write_result,
+    "edit": _edit_result,
+    "read": _read_result,
+    "spawn_subagent": _child_result,
 }
 
 
