@@ -268,7 +268,7 @@ class Journal(ABC):
                 if not new:
                     break
                 for each in new:  # until all are leased, one of them may start another: look again
-                    leases.callback(self._lease(each))
+                    leases.callback(_end, self._lease(each))
                     mine[each] = None
             self._remove(list(mine))
             return list(mine)
@@ -327,7 +327,7 @@ class Journal(ABC):
         with ExitStack() as mine:
             try:
                 for run_id in tree:
-                    mine.callback(self._lease(run_id))
+                    mine.callback(_end, self._lease(run_id))
             except RunInUseError:
                 return False
             leases.push(mine.pop_all())
@@ -380,6 +380,13 @@ class Journal(ABC):
             known.add(run.info.run_id)
         self._add_runs(runs)
         return [run.info.run_id for run in runs]
+
+
+def _end(release: Release) -> None:
+    """End a lease, and wait until others can have the run."""
+    freed = release()
+    if freed is not None:
+        freed.result()
 
 
 def _no_backup(path: str) -> JournalError:

@@ -360,7 +360,7 @@ def remove_runs(
         query = "SELECT run_id FROM runs WHERE continues = ? ORDER BY started_at, id"
         later = [name for (name,) in connection.execute(query, (run_id,)) if name not in gone]
         if later:
-            raise _continued_error(run_id, later)
+            raise continued_error(run_id, later)
     for run_id in run_ids:
         query = "SELECT id, records FROM runs WHERE run_id = ?"
         found = connection.execute(query, (run_id,)).fetchone()
@@ -392,7 +392,8 @@ def add_message(connection: sqlite3.Connection, path: str, message: InboxMessage
 _MOST_NAMED = 5
 
 
-def _continued_error(run_id: str, later: list[str]) -> JournalError:
+def continued_error(run_id: str, later: list[str]) -> JournalError:
+    """Why a run cannot be deleted alone."""
     names = ", ".join(f"'{name}'" for name in later[:_MOST_NAMED])
     more = len(later) - _MOST_NAMED
     return JournalError(

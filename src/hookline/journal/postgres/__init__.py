@@ -1,0 +1,1 @@
+"""A journal in PostgreSQL, for runs that many machines share. Needs the extra `postgres`."""
