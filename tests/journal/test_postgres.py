@@ -17,7 +17,14 @@ from postgres_server import PGBOUNCER, PgBouncer, PostgresServer, wait_until
 from hookline import AgentBuilder, RunStatus, tool
 from hookline.definition import definition
 from hookline.errors import JournalError, RunInUseError, UsageError
-from hookline.journal import CallSettled, PostgresJournal, PromptSubmitted, Record, RunStarted
+from hookline.journal import (
+    CallSettled,
+    InboxCancel,
+    PostgresJournal,
+    PromptSubmitted,
+    Record,
+    RunStarted,
+)
 from hookline.journal.postgres import schema as tables
 from hookline.journal.postgres import writer
 from hookline.state import ToolResult
@@ -406,3 +413,47 @@ def test_an_agent_works_with_it(postgres_journal: Make) -> None:
     assert did == [1]
     assert agent.resume_sync("r").text == "done"
     assert journal.check_sync().ok
+
+
+ROLES = Path(__file__).parents[2] / "docs/postgres.md"
+
+
+def test_the_documented_rights_are_enough(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """Each role can do its own task and not the next one; none may create a table."""
+    page = ROLES.read_text(encoding="utf-8")
+    grants = page.partition("```sql\n")[2].partition("```")[0]
+    schema = postgres_journal()._database.schema
+    for role in ("reader", "approver", "worker", "keeper"):
+        postgres.ask(f"CREATE ROLE {role} LOGIN")
+    postgres.ask(grants.replace("hookline", schema))
+    postgres.ask("GRANT worker TO keeper")
+    try:
+        reader, approver, worker, keeper = (
+            postgres_journal(url=postgres.url(user=role))
+            for role in ("reader", "approver", "worker", "keeper")
+        )
+        keep(worker, story("r"))
+        keep(worker, story("later"))
+        for each in (reader, approver, worker, keeper):
+            assert each.read_sync("r") == story("r")
+            assert each.check_sync().ok
+        for role in ("reader", "approver", "worker", "keeper"):
+            other = postgres_journal(url=postgres.url(user=role), schema="other")
+            with pytest.raises(JournalError, match="may not do this"):
+                other.migrate_sync()
+        answer = InboxCancel(run_id="r", by="ann")
+        with pytest.raises(JournalError, match=r"may not do this.*docs/postgres.md"):
+            reader.post_sync(answer)
+        approver.post_sync(answer)
+        assert [message.by for message in worker.inbox_sync("r")] == ["ann"]
+        with pytest.raises(JournalError, match="may not do this"):
+            keep(approver, story("new"))
+        with pytest.raises(JournalError, match="may not do this"):
+            worker.delete_sync("r")
+        assert keeper.delete_sync("r") == ["r"]
+    finally:
+        for role in ("keeper", "reader", "approver", "worker"):
+            postgres.ask(f"DROP OWNED BY {role}")
+            postgres.ask(f"DROP ROLE {role}")

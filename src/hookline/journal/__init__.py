@@ -105,7 +105,7 @@ from hookline.journal.stored_form import StoredForm
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
-    from hookline.journal.postgres.store import PostgresJournal
+    from hookline.journal.postgres import PostgresJournal
     from hookline.journal.stores import MemoryJournal, SQLiteJournal
 
 __all__ = [
@@ -208,7 +208,7 @@ __all__ = [
 
 _STORES = {
     "chain": "CheckReport Damage",
-    "postgres.store": "PostgresJournal",
+    "postgres": "PostgresJournal",
     "stores": "MemoryJournal SQLiteJournal",
 }
 
