@@ -50,8 +50,9 @@ class PostgresServer:
 
     user = "boss"
 
-    def __init__(self) -> None:
+    def __init__(self, *, fsync: bool = False) -> None:
         assert PROGRAMS is not None
+        self._fsync = fsync
         self._place = tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True)
         self.files = Path(self._place.name) / "data"
         self._numbers = itertools.count(1)
@@ -85,7 +86,7 @@ class PostgresServer:
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": self._place.name,
             "max_connections": 200,
-            "fsync": "off",  # nobody cuts the power
+            "fsync": "on" if self._fsync else "off",  # nobody cuts the power
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
