@@ -20,7 +20,7 @@ from hookline.journal import PostgresJournal
 from hookline.testing import ScriptedDriver, call, calls, say
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
-from postgres_server import PostgresServer  # noqa: E402 - it is with the tests that use it
+from postgres_server import PostgresServer  # type: ignore[import-not-found]  # it is with the tests
 
 STEPS = 50
 GOALS = {1: 1.5, 5: 3.0}

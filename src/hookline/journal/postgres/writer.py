@@ -248,26 +248,29 @@ class Writer:
             return True
 
     def _work_off(self) -> None:
-        """Take what is queued, until the end: all batches that are there together, in one transaction."""
-        while (item := self._queue.get()) is not None:
-            batches: list[Batch] = []
-            while item is not None:
-                if isinstance(item, Batch):
-                    batches.append(item)
-                else:
-                    self._commit_and_settle(batches)
-                    batches = []
-                    with self._using:
-                        item()
-                if self._queue.empty():
-                    break
-                item = self._queue.get()
-            self._commit_and_settle(batches)
-            if item is None:
-                break
+        """Take what is queued, until the end."""
+        while self._take(self._queue.get()):
+            pass  # in a function of its own, so that nothing of a claim that is forgotten is kept here
         with self._using:
             if self._connection is not None:
                 self._connection.close()
+
+    def _take(self, item: Batch | _Job | None) -> bool:
+        """Commit all batches that are there together, in one transaction. False for the end of the queue."""
+        batches: list[Batch] = []
+        while item is not None:
+            if isinstance(item, Batch):
+                batches.append(item)
+            else:
+                self._commit_and_settle(batches)
+                batches = []
+                with self._using:
+                    item()
+            if self._queue.empty():
+                break
+            item = self._queue.get()
+        self._commit_and_settle(batches)
+        return item is not None
 
     def _commit_and_settle(self, batches: list[Batch]) -> None:
         if batches:
