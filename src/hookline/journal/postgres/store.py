@@ -27,7 +27,7 @@ from hookline.journal.postgres.database import (
 )
 from hookline.journal.postgres.schema import check_version, migrate
 from hookline.journal.postgres.writer import Writer, add_event, create_run
-from hookline.journal.sqlite import Journal
+from hookline.journal.sqlite import Journal, check_references
 from hookline.journal.stores import OpenedStore
 from hookline.journal.tables import Tables, continued_error, run_exists_error
 from hookline.journal.writer import Release
@@ -139,6 +139,7 @@ class PostgresTablesJournal(Journal):
 
     def _add_runs(self, runs: list[StoredRun]) -> None:
         def add(connection: Connection) -> None:
+            check_references(PostgresTables(connection, self._database), runs)
             for run in runs:
                 if not create_run(connection, run):
                     raise run_exists_error(run.info.run_id)
