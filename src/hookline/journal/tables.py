@@ -164,7 +164,7 @@ class Tables:
         query = f"SELECT CAST(run_id AS TEXT), {self._bytes('message')} FROM inbox ORDER BY id"
         messages = [(run_id, _bytes(text)) for run_id, text in self._rows(query)]
         query = f"SELECT number, event, run_id, records, at, {self._bytes('link')} FROM history ORDER BY number"
-        events = (HistoryEvent(*row, _bytes(link)) for *row, link in self._rows(query))
+        events = (HistoryEvent(*row)._replace(link=_bytes(row[5])) for row in self._rows(query))
         yield from examine_history(events, run_ids, messages)
 
     def accepted_losses(self) -> list[float]:
