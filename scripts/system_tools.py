@@ -47,6 +47,8 @@ WANTED = (
     Tool("Cargo", "cargo", "cargo", "debian as root"),
     Tool("rustfmt", "rustfmt", "rustfmt", "debian as root"),
     Tool("Clippy", "rust-clippy", "cargo-clippy", "debian as root"),
+    Tool("PostgreSQL", "postgresql", "pg_ctlcluster", "debian as root"),
+    Tool("PgBouncer", "pgbouncer", "pgbouncer", "debian as root"),
     Tool("Chromium", "chromium-headless-shell", "chromium-headless-shell", "debian as root"),
     Tool("Mercurial", "mercurial==7.2.4", "hg", "pypi"),
     Tool("uv", "uv==0.13.7", "uv", "pypi"),

@@ -4,11 +4,14 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from postgres_server import PROGRAMS, PostgresServer
+
+from hookline.journal import PostgresJournal
 
 # An agent without a model has none here, whatever the machine is set to.
 os.environ.pop("HOOKLINE_MODEL", None)
@@ -60,3 +63,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mark = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0), mark.args[0] if mark else 0)
     items.sort(key=lambda item: -longest[item.path])
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server. Tests have schemas of their own in its database."""
+    if PROGRAMS is None:
+        pytest.skip("PostgreSQL is not installed: scripts/system_tools.py says why")
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def postgres_journal(postgres: PostgresServer) -> Iterator[Callable[..., PostgresJournal]]:
+    """Makes journals in a schema that no other test uses; each is another client of the same journal."""
+    schema = postgres.new_schema()
+    made: list[PostgresJournal] = []
+
+    def make(**options: str) -> PostgresJournal:
+        options = {"url": postgres.url(), "schema": schema, **options}
+        made.append(PostgresJournal(**options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close_sync()
+    postgres.ask(f"DROP SCHEMA IF EXISTS {schema} CASCADE")

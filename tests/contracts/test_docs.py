@@ -4,6 +4,7 @@
 
     <!-- needs a sandbox -->           the page is passed over where no sandbox works
     <!-- needs the local model -->     the page is passed over where the model was not fetched
+    <!-- needs PostgreSQL -->          HOOKLINE_DATABASE_URL names a database without tables
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SOURCE = sorted((ROOT / "src").rglob("*.py"))
 
 NEEDS_SANDBOX = "<!-- needs a sandbox -->"
 NEEDS_MODEL = "<!-- needs the local model -->"
+NEEDS_POSTGRES = "<!-- needs PostgreSQL -->"
 
 
 @pytest.fixture
@@ -49,7 +51,9 @@ def as_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.mark.usefixtures("as_a_script")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 @pytest.mark.timeout(600)  # two cores that others use too, and a page with a real model
-def test_a_page_is_true(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_true(
+    page: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """Every Python block and every command of the page runs, and every output it shows is what was printed."""
     text = page.read_text(encoding="utf-8")
     if NEEDS_MODEL in text:
@@ -57,6 +61,10 @@ def test_a_page_is_true(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if not DEFAULT.path.is_file():
             pytest.skip("the model is not here; `hookline model get` fetches it")
         monkeypatch.setenv("HOOKLINE_CACHE_DIR", str(DEFAULT.path.parents[1]))
+    if NEEDS_POSTGRES in text:
+        server = request.getfixturevalue("postgres")
+        server.ask("DROP SCHEMA IF EXISTS hookline CASCADE")
+        monkeypatch.setenv("HOOKLINE_DATABASE_URL", server.url())
     if NEEDS_SANDBOX in text:
         status = Sandbox(".").status
         if not status.contained:

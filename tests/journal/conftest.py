@@ -26,6 +26,7 @@ from hookline.journal import (
     StepFinished,
     StepStarted,
 )
+from hookline.journal.stores import LocalStore
 from hookline.state import RunStatus, Step, StopReason, ToolCall, ToolResult
 
 Story = Callable[..., list[Record]]
@@ -75,10 +76,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "journal.db"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def journal(request: pytest.FixtureRequest, path: Path) -> Iterator[MemoryJournal | SQLiteJournal]:
-    """A store of each kind: what a test with it says holds for both."""
-    store = MemoryJournal() if request.param == "memory" else SQLiteJournal(path)
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def journal(request: pytest.FixtureRequest, path: Path) -> Iterator[LocalStore]:
+    """A store of each kind: what a test with it says holds for all."""
+    store: LocalStore
+    if request.param == "postgres":
+        store = request.getfixturevalue("postgres_journal")()
+    else:
+        store = MemoryJournal() if request.param == "memory" else SQLiteJournal(path)
     yield store
     store.close_sync()
 

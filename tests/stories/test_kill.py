@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import PostgresServer
 
 SUPPORT = Path(__file__).parents[1] / "support"
 EACH = 15
@@ -55,6 +56,20 @@ def test_no_kill_at_a_record_or_a_commit_loses_or_repeats_anything(tmp_path: Pat
     assert [words for each in report.values() for words in each["wrong"]] == []
     assert len(report) == 11
     assert min(each["deaths"] for each in report.values()) >= 60 // EVERY
+
+
+@pytest.mark.timeout(3600)
+def test_no_kill_loses_or_repeats_anything_in_postgresql(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """The same runs, killed at fewer places."""
+    command = [sys.executable, str(SUPPORT / "kill_everywhere.py"), str(tmp_path), "30"]
+    database = {**os.environ, "HOOKLINE_DATABASE_URL": postgres.url()}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=database)
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert [words for each in report.values() for words in each["wrong"]] == []
+    assert len(report) == 11
+    assert min(each["deaths"] for each in report.values()) >= 2
 
 
 def _report(process: subprocess.Popen[str]) -> dict[str, Any]:

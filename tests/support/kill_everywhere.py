@@ -14,6 +14,7 @@ import random
 import shutil
 import signal
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -21,13 +22,29 @@ from typing import Any, NamedTuple
 
 from hookline import AgentBuilder, ErrorPolicy, HookOutcome, Sessions, ToolContext, replay, tool
 from hookline.capabilities import Subagent, Subagents
-from hookline.errors import RateLimitError
+from hookline.errors import RateLimitError, RunInUseError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import SQLiteJournal, StepFinished, story_of
+from hookline.journal import JournalStore, PostgresJournal, SQLiteJournal, StepFinished, story_of
 from hookline.state import ResultStatus, RunStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
 RUN = "run"
+
+
+def make_journal(folder: Path) -> None:
+    """A file there, or a schema of its own in the database that HOOKLINE_DATABASE_URL names."""
+    if os.environ.get("HOOKLINE_DATABASE_URL"):
+        schema = f"kill_{uuid.uuid4().hex}"
+        PostgresJournal(schema=schema).migrate_sync()
+        (folder / "schema").write_text(schema)
+
+
+def open_journal(folder: Path) -> JournalStore:
+    """The journal of a folder."""
+    note = folder / "schema"
+    if note.exists():
+        return PostgresJournal(schema=note.read_text())
+    return SQLiteJournal(folder / "runs.db")
 
 
 class Life:
@@ -36,7 +53,7 @@ class Life:
     def __init__(self, folder: Path, kind: str, number: int) -> None:
         self.folder, self.kind, self.number = folder, kind, number
         self.seen: Counter[str] = Counter()
-        self.journal = SQLiteJournal(folder / "runs.db")
+        self.journal = open_journal(folder)
 
     def at(self, kind: str) -> None:
         """Another record was appended, or another batch was committed."""
@@ -302,7 +319,13 @@ async def live(life: Life, scenario: Scenario) -> None:
     watch(life)
     builder = scenario.build(life).with_journal(life.journal)
     builder.on_event(lambda record: life.at("record"))
-    await scenario.drive(life, builder.build())
+    agent = builder.build()
+    while True:
+        try:
+            await scenario.drive(life, agent)
+            break
+        except RunInUseError:  # a server may need a moment to see that the one before is dead
+            await asyncio.sleep(0.01)
     await life.journal.close()
 
 
@@ -327,7 +350,7 @@ def faults(folder: Path, name: str, deaths: int) -> Iterator[str]:
         if times > 1 and line.startswith(("pay ", "order ")):
             yield f"'{line}' happened {times} times"
     doubts = 0
-    with SQLiteJournal(folder / "runs.db") as journal:
+    with open_journal(folder) as journal:
         if not (report := journal.check_sync()).ok or report.notes:
             yield str(report)
         for info in journal.runs_sync():
@@ -354,7 +377,7 @@ def faults(folder: Path, name: str, deaths: int) -> Iterator[str]:
     yield from asyncio.run(_replayed(folder, name))
 
 
-def _miscounted(journal: SQLiteJournal) -> Iterator[str]:
+def _miscounted(journal: JournalStore) -> Iterator[str]:
     counts = asyncio.run(story_of(journal.read_sync(RUN), journal)).state.metadata
     expected = dict.fromkeys(("before_tool_use", "after_tool_use"), 3)
     expected |= dict.fromkeys(("prompt_submit", "stop", "output"), 1)
@@ -378,7 +401,7 @@ async def _replayed(folder: Path, name: str) -> list[str]:
     life = Life(scratch, "", 0)
     agent = SCENARIOS[name].build(life).build()
     wrong = []
-    async with SQLiteJournal(folder / "runs.db") as journal:
+    async with open_journal(folder) as journal:
         for info in await journal.runs():
             if info.parent_run_id is None:
                 replayed = await replay(journal, info.run_id, agent)
@@ -392,6 +415,7 @@ def kill(folder: Path, name: str, places: list[tuple[str, int]]) -> tuple[int, l
     """Kill at each place, one life after the other, then let the last one finish: deaths, and what is wrong."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    make_journal(folder)
     deaths = 0
     for kind, number in places:
         code = fork(folder, name, kind, number)

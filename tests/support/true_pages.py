@@ -174,7 +174,8 @@ def _typed(command: str) -> str:
     known = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("HOOKLINE_", "XDG_")) or name == "HOOKLINE_CACHE_DIR"
+        if not name.startswith(("HOOKLINE_", "XDG_"))
+        or name in ("HOOKLINE_CACHE_DIR", "HOOKLINE_DATABASE_URL")
     }
     done = subprocess.run(
         ["sh", "-c", command],

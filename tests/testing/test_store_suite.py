@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from postgres_server import PostgresServer
 
 from hookline import SQLiteJournal
 from hookline.errors import JournalError, RunInUseError, UsageError
@@ -24,6 +25,7 @@ from hookline.journal import (
     InboxMessage,
     JournalStore,
     MemoryJournal,
+    PostgresJournal,
     PromptSubmitted,
     Record,
 )
@@ -101,6 +103,47 @@ SUBJECTS = {
     "NORMAL": file_subject(),
     "FULL": file_subject(synchronous="FULL"),
 }
+
+
+async def test_a_journal_in_postgresql_conforms(postgres: PostgresServer) -> None:
+    """Every case."""
+    schemas: dict[Path, str] = {}
+
+    def make(folder: Path) -> JournalStore:
+        if folder not in schemas:
+            schemas[folder] = call_here(postgres.new_schema)
+        return PostgresJournal(postgres.url(), schema=schemas[folder])
+
+    def edit(*changes: str) -> Any:
+        async def edit(_: JournalStore, folder: Path, run_id: str) -> None:
+            for change in changes:
+                await asyncio.to_thread(postgres.ask, change.format(schemas[folder]), run_id)
+
+        return edit
+
+    of_run = "id >> 32 = (SELECT id FROM {0}.runs WHERE run_id = %s)"
+    text = "replace(convert_from(records, 'UTF8'), 'hello', 'hallo')"
+    subject = StoreSubject(
+        make=make,
+        damage=edit(
+            f"UPDATE {{0}}.batches SET records = convert_to({text}, 'UTF8') WHERE {of_run}"
+        ),
+        lose_run=edit(
+            f"DELETE FROM {{0}}.batches WHERE {of_run}", "DELETE FROM {0}.runs WHERE run_id = %s"
+        ),
+        lose_claim=edit(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND %s <> ''"
+        ),
+    )
+    report = await check_store(subject)
+    assert report.ok, str(report)
+    assert "0 do not apply" in str(report)
+
+
+def call_here(work: Callable[[], str]) -> str:
+    """Call something in a thread that has no event loop, and wait for it."""
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(work).result()
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

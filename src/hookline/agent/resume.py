@@ -116,7 +116,7 @@ async def _end_cancelled(
 ) -> RunResult:
     """End a run that nobody drives, because somebody cancelled it."""
     try:
-        await cancel_idle(durable, definition.clock.now(), why)
+        await cancel_idle(durable, definition.clock.now() + journal.clock_offset, why)
         await durable.commit()
     finally:
         await durable.close()

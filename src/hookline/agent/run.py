@@ -274,7 +274,7 @@ class Run:
         self.monotonic = clock.monotonic
         self.sleep = clock.sleep
         self.now = clock.monotonic()
-        self.at = clock.now()
+        self.at = clock.now() + (0.0 if durable.store is None else durable.store.clock_offset)
         self.wall = self.at - self.now
         # What it has come to.
         self.state = state

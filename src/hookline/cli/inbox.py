@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from hookline.agent.children import cancel_idle
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import open_run
+from hookline.cli.journal_location import open_any_run
 from hookline.cli.options import refuse_settings
 from hookline.cli.screen import format_call
 from hookline.cli.terminal import printable
@@ -20,6 +20,7 @@ from hookline.errors import RunInUseError, UsageError
 from hookline.journal import (
     InboxAnswer,
     InboxMessage,
+    JournalStore,
     Questions,
     SQLiteJournal,
     outermost,
@@ -43,18 +44,18 @@ def approve(arguments: argparse.Namespace) -> int:
             "--reason is for a denied call, and nothing is denied.",
             remedy="Say no: --deny.",
         )
-    journal, run_id, _flags = open_run(arguments)
+    journal, run_id = open_any_run(arguments)
     with journal:
         return asyncio.run(_approve(journal, run_id, arguments))
 
 
-async def _approve(journal: SQLiteJournal, run_id: str, arguments: argparse.Namespace) -> int:
+async def _approve(journal: JournalStore, run_id: str, arguments: argparse.Namespace) -> int:
     run_id = await outermost(journal, run_id)
     questions = await Questions.read(journal, run_id)
     if not arguments.question:
         if arguments.denies:
             raise _unclear("which question is denied?", questions.open)
-        _list(run_id, questions.open, await journal.inbox(run_id), arguments.journal)
+        _list(run_id, questions.open, await journal.inbox(run_id), arguments)
         return Exit.DONE
     question = _find(questions, arguments.question)
     no = Decision.deny(arguments.reason or "a person said no")
@@ -63,19 +64,19 @@ async def _approve(journal: SQLiteJournal, run_id: str, arguments: argparse.Name
     if message is None:
         print(f"question {question} has this answer already.")
     else:
-        print(await _outcome(journal, message, arguments.journal))
+        print(await _outcome(journal, message, arguments))
     return Exit.DONE
 
 
 def cancel(arguments: argparse.Namespace) -> int:
     """End a run."""
     refuse_settings(arguments)
-    journal, run_id, _flags = open_run(arguments)
+    journal, run_id = open_any_run(arguments)
     with journal:
         return asyncio.run(_cancel(journal, run_id, arguments))
 
 
-async def _cancel(journal: SQLiteJournal, run_id: str, arguments: argparse.Namespace) -> int:
+async def _cancel(journal: JournalStore, run_id: str, arguments: argparse.Namespace) -> int:
     message = await post_cancel(journal, run_id, by=_who(arguments), reason=arguments.reason)
     run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
     while True:
@@ -95,7 +96,7 @@ async def _cancel(journal: SQLiteJournal, run_id: str, arguments: argparse.Names
             continue
         try:
             if not (await story_of(durable.records, journal)).is_over:
-                await cancel_idle(durable, time.time(), message.words)
+                await cancel_idle(durable, time.time() + journal.clock_offset, message.words)
                 await durable.commit()
         finally:
             await durable.close()
@@ -136,7 +137,7 @@ def _list(
     run_id: str,
     waiting: Sequence[PendingApproval],
     inbox: Sequence[InboxMessage],
-    journal: str | None,
+    arguments: argparse.Namespace,
 ) -> None:
     posted = {
         (each.question, each.fingerprint): each for each in inbox if isinstance(each, InboxAnswer)
@@ -150,12 +151,14 @@ def _list(
         if answer is not None:  # the run has not taken it yet
             print(f"  answered: {answer.decision.answer.value}, by {printable(answer.by)}")
             continue
-        command = f"hookline approve {run_id}{_flag(journal)} {shlex.quote(each.id)}"
+        command = f"hookline approve {run_id}{_flag(arguments)} {shlex.quote(each.id)}"
         print(f"  yes: {command}")
         print(f"  no:  {command} --deny")
 
 
-async def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | None) -> str:
+async def _outcome(
+    journal: JournalStore, message: InboxAnswer, arguments: argparse.Namespace
+) -> str:
     """What became of an answer. Raises UsageError when another one came first."""
     run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
     while True:
@@ -165,12 +168,16 @@ async def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | Non
             first.check_same(message.question, message.decision)
             return f"answered: {message.question}: {message.decision.answer.value}"
         if (await story_of(await journal.read(run_id), journal)).is_finished:
-            command = f"hookline resume {run_id}{_flag(file)}"
+            command = f"hookline resume {run_id}{_flag(arguments)}"
+            if not isinstance(journal, SQLiteJournal):
+                command = f'agent.resume("{run_id}")'
             return f"run {run_id} waits, and has the answer now. Continue it with: {command}"
         if time.monotonic() > deadline:
             return f"run {run_id} has the answer and uses it when it asks again."
         await asyncio.sleep(_PAUSE)
 
 
-def _flag(journal: str | None) -> str:
-    return f" --journal {shlex.quote(journal)}" if journal else ""
+def _flag(arguments: argparse.Namespace) -> str:
+    if arguments.database is not None:
+        return " --database URL"  # which may hold a password
+    return f" --journal {shlex.quote(arguments.journal)}" if arguments.journal else ""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import journal_at, journal_path
+from hookline.cli.journal_location import database_of, journal_at, journal_path
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.terminal import printable
 from hookline.config import load
@@ -15,7 +15,7 @@ from hookline.journal import SQLiteJournal
 
 def check_journal(arguments: argparse.Namespace) -> int:
     """Report damage."""
-    with _open(arguments, accept_loss=arguments.accept_loss) as journal:
+    with database_of(arguments) or _open(arguments, accept_loss=arguments.accept_loss) as journal:
         report = journal.check_sync()
     print(printable(str(report), lines=True))
     return Exit.DONE if report.ok else Exit.FAILED
@@ -26,6 +26,19 @@ def back_up(arguments: argparse.Namespace) -> int:
     with _open(arguments) as journal:
         journal.backup_sync(arguments.path)
     print(f"the journal {journal} was copied to {arguments.path}")
+    return Exit.DONE
+
+
+def migrate(arguments: argparse.Namespace) -> int:
+    """Make the tables in a database, or bring them up to date."""
+    from hookline.journal import PostgresJournal  # psycopg takes its time
+
+    journal = database_of(arguments) or PostgresJournal(schema=arguments.schema)
+    before, now = journal.migrate_sync()
+    words = (
+        f"have version {now}" if before == now else f"are now of version {now} ({before} before)"
+    )
+    print(f"the tables in {journal} {words}")
     return Exit.DONE
 
 

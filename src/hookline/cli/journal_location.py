@@ -9,12 +9,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hookline.cli.options import flags_of
 from hookline.config import Layer, Settings, load
 from hookline.config.locations import data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
-from hookline.journal import RunInfo, SQLiteJournal
+from hookline.journal import JournalStore, RunInfo, SQLiteJournal
+
+if TYPE_CHECKING:
+    from hookline.journal import PostgresJournal
+
+_DATABASE = "HOOKLINE_DATABASE_URL"
 
 
 def journal_path(settings: Settings) -> Path:
@@ -43,6 +49,44 @@ def new_run_id() -> str:
     return f"{time.strftime('%m%d-%H%M')}-{secrets.token_hex(3)}"
 
 
+def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
+    """The journal in the database that a command or the variable names; None if it is about a file."""
+    url: str | None = arguments.database
+    if url is None and (arguments.journal or not os.environ.get(_DATABASE)):
+        return None
+    from hookline.journal.postgres import PostgresJournal, has_password
+
+    if url is not None and has_password(url):
+        print(
+            "hookline: everybody on this machine can read the password in --database while the command runs. "
+            f"Put it into {_DATABASE} or a password file (PGPASSFILE).",
+            file=sys.stderr,
+        )
+    return PostgresJournal(url, schema=arguments.schema)
+
+
+def open_any_run(arguments: argparse.Namespace) -> tuple[JournalStore, str]:
+    """The journal with the run that a command names, and its whole id: in a database, or in a file."""
+    database = database_of(arguments)
+    if database is None:
+        journal, run_id, _flags = open_run(arguments)
+        return journal, run_id
+    return database, find_in_database(database, arguments.run_id)
+
+
+def find_in_database(journal: PostgresJournal, given: str) -> str:
+    """The whole id of a run. `last` is the last one."""
+    found = _find_matching(journal, given)
+    if len(found) == 1 or (found and given == "last"):
+        return found[0].run_id
+    if found:
+        raise _unclear(given, found)
+    raise UnknownRunError(
+        f"there is no run '{given}' in {journal}.",
+        remedy="`hookline runs` with the same --database lists them.",
+    )
+
+
 def open_run(arguments: argparse.Namespace) -> tuple[SQLiteJournal, str, Layer]:
     """The journal with the run that a command names, its whole id, and the flags."""
     flags = flags_of(arguments)
@@ -58,8 +102,6 @@ def find_run(
 
     `accept_loss` is for a journal of this project that has lost so much that it cannot even be read.
     """
-    if not given.strip():
-        raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
     others = given != "last" and not settings.configuration.journal
     for journal in journals(journal_path(settings), others=others, accept_loss=accept_loss):
         found = _find_matching(journal, given)
@@ -67,10 +109,7 @@ def find_run(
             return journal, found[0].run_id
         journal.close_sync()
         if found:
-            ids = ", ".join(info.run_id for info in found[:5])
-            raise UsageError(
-                f"'{given}' may be any of: {ids}.", remedy="Give a longer part of the id."
-            )
+            raise _unclear(given, found)
     if given == "last":
         raise UnknownRunError("there is no run here yet.", remedy='Begin with: hookline run "...".')
     raise UnknownRunError(
@@ -108,11 +147,23 @@ def recorded_runs(settings: Settings, *, others: bool = False) -> list[RunInfo]:
     found: list[RunInfo] = []
     for journal in journals(journal_path(settings), others=others):
         with journal:
-            found += [info for info in journal.runs_sync() if info.parent_run_id is None]
+            found += outer_runs(journal)
     return sorted(found, key=lambda info: -info.started_at)
 
 
-def _find_matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:
+def outer_runs(journal: JournalStore) -> list[RunInfo]:
+    """The runs of a journal, newest first, without child runs."""
+    return [info for info in journal.runs_sync() if info.parent_run_id is None]
+
+
+def _unclear(given: str, found: list[RunInfo]) -> UsageError:
+    ids = ", ".join(info.run_id for info in found[:5])
+    return UsageError(f"'{given}' may be any of: {ids}.", remedy="Give a longer part of the id.")
+
+
+def _find_matching(journal: JournalStore, given: str) -> list[RunInfo]:
+    if not given.strip():
+        raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
     infos = journal.runs_sync()
     own = [info for info in infos if info.parent_run_id is None]
     if given == "last":

@@ -134,6 +134,16 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
     add("--journal", metavar="FILE", help="the file for the journal")
 
 
+def _add_database_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of commands that also work with a journal in a database."""
+    add = parser.add_argument_group("database").add_argument
+    url = "a journal in PostgreSQL instead; HOOKLINE_DATABASE_URL otherwise"
+    add("--database", metavar="URL", help=url)
+    add(
+        "--schema", metavar="NAME", default="hookline", help="the schema with its tables (hookline)"
+    )
+
+
 def _add_trust_flag(parser: argparse.ArgumentParser) -> None:
     """The flag of commands that drive an agent."""
     text = "run without the hooks and rules of this directory that you do not trust"
@@ -268,6 +278,7 @@ def _approve_flags(parser: argparse.ArgumentParser) -> None:
         help="the reason of a refusal, which the model reads",
     )
     add("--by", default="", metavar="NAME", help=_BY)
+    _add_database_flags(parser)
     _add_setting_flags(parser)
 
 
@@ -280,6 +291,7 @@ def _cancel_flags(parser: argparse.ArgumentParser) -> None:
     add("run_id", metavar="RUN", help="a run id or its beginning; `last` is the last run here")
     add("--reason", default="", metavar="TEXT", help="why, for the record")
     add("--by", default="", metavar="NAME", help=_BY)
+    _add_database_flags(parser)
     _add_setting_flags(parser)
 
 
@@ -293,6 +305,7 @@ def _runs_flags(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="one JSON object per line")
     add("--delete", metavar="RUN", help="delete a run and its children", **_MANY)
     add("--with-later", action="store_true", help="with --delete: also the runs that continue it")
+    _add_database_flags(parser)
     _add_setting_flags(parser)
 
 
@@ -315,6 +328,7 @@ def _show_flags(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="write an HTML page instead, which opens offline")
     add("--svg", metavar="FILE", help="write the timeline as a picture instead")
     _add_force(parser)
+    _add_database_flags(parser)
     _add_setting_flags(parser)
 
 
@@ -501,11 +515,21 @@ def _journal_flags(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="report damage; exit code 1 if there is any")
     check.add_argument("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     check.set_defaults(run="journal:check_journal")
+    _add_database_flags(check)
     copy = actions.add_parser("backup", help="copy it to a new file, also while runs are recorded")
     copy.add_argument("path", metavar="PATH")
     copy.set_defaults(run="journal:back_up")
     for action in (check, copy):
         _add_setting_flags(action)
+
+
+def _database_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The journal in a PostgreSQL database, which many machines share."
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    text = "make its tables, or bring them up to date"
+    migrate = actions.add_parser("migrate", help=text)
+    migrate.set_defaults(run="journal:migrate", journal=None)
+    _add_database_flags(migrate)
 
 
 def _completion_flags(parser: argparse.ArgumentParser) -> None:
@@ -538,6 +562,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "model": ("choose the model; list, download or remove local models", _model_flags),
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
     "journal": ("check or copy the file that runs are recorded in", _journal_flags),
+    "database": ("make the tables of a journal in PostgreSQL", _database_flags),
     "completion": ("print a completion script for your shell", _completion_flags),
 }
 """Each command: a summary, and the function that describes it, adds its flags and names what it runs."""

@@ -11,7 +11,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import find_run, open_run, recorded_runs
+from hookline.cli.journal_location import (
+    database_of,
+    find_in_database,
+    find_run,
+    open_any_run,
+    outer_runs,
+    recorded_runs,
+)
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.recorded_runs import Invocation
@@ -29,7 +36,6 @@ from hookline.journal import (
     RunFinished,
     RunInfo,
     RunStarted,
-    SQLiteJournal,
     story_of,
 )
 from hookline.state import Message, ToolMessage, UserMessage
@@ -41,12 +47,22 @@ _MOST_EARLIER = 20
 def list_runs(arguments: argparse.Namespace) -> int:
     """List runs, or delete some."""
     refuse_settings(arguments)
+    database = database_of(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
-        found = [find_run(settings, given) for given in arguments.delete]
+        found: list[tuple[JournalStore, str]] = [
+            find_run(settings, given)
+            if database is None
+            else (database, find_in_database(database, given))
+            for given in arguments.delete
+        ]
         _delete(found, with_later=arguments.with_later)
         return Exit.DONE
-    infos = recorded_runs(settings, others=arguments.all)
+    if database is None:
+        infos = recorded_runs(settings, others=arguments.all)
+    else:
+        with database:
+            infos = outer_runs(database)
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
     if infos and not wanted:
         count = f"{len(infos)} run{'s' * (len(infos) != 1)} here"
@@ -57,16 +73,17 @@ def list_runs(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _delete(found: list[tuple[SQLiteJournal, str]], *, with_later: bool) -> None:
+def _delete(found: list[tuple[JournalStore, str]], *, with_later: bool) -> None:
     """Delete runs, all of which were found. One that is named twice is deleted once."""
     deleted: set[str] = set()
     for journal, run_id in found:
-        with journal:
-            is_gone = run_id in deleted
-            gone = [] if is_gone else journal.delete_sync(run_id, with_later=with_later)
+        is_gone = run_id in deleted
+        gone = [] if is_gone else journal.delete_sync(run_id, with_later=with_later)
         deleted.update(gone)
         if gone:
             print(f"deleted {', '.join(gone)}")
+    for journal, _ in found:
+        journal.close_sync()
 
 
 def _print(infos: list[RunInfo], as_json: bool) -> None:
@@ -86,7 +103,7 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
 def show_run(arguments: argparse.Namespace) -> int:
     """Show what happened in a run."""
     refuse_settings(arguments)
-    journal, run_id, _flags = open_run(arguments)
+    journal, run_id = open_any_run(arguments)
     with journal:
         records = journal.read_sync(run_id)
         first = asyncio.run(story_of(records[:1], journal))  # the runs it continues are checked

@@ -105,6 +105,7 @@ from hookline.journal.stored_form import StoredForm
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
+    from hookline.journal.postgres import PostgresJournal
     from hookline.journal.stores import MemoryJournal, SQLiteJournal
 
 __all__ = [
@@ -136,6 +137,7 @@ __all__ = [
     "Listener",
     "MemoryJournal",
     "ModelConsulted",
+    "PostgresJournal",
     "PromptSubmitted",
     "Questions",
     "ReadsEarlier",
@@ -206,6 +208,7 @@ __all__ = [
 
 _STORES = {
     "chain": "CheckReport Damage",
+    "postgres": "PostgresJournal",
     "stores": "MemoryJournal SQLiteJournal",
 }
 

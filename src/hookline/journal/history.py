@@ -116,14 +116,6 @@ def digest(message: bytes) -> int:
     return int.from_bytes(hashlib.sha256(message).digest()[:8], signed=True)
 
 
-def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
-    """All entries."""
-    link = "coalesce(CAST(link AS BLOB), x'')"  # an edit may have put anything there
-    query = f"SELECT number, event, run_id, records, at, {link} FROM history ORDER BY number"
-    for row in connection.execute(query):
-        yield HistoryEvent(*row)
-
-
 def examine_history(
     events: Iterable[HistoryEvent], run_ids: Iterable[str], messages: Iterable[tuple[str, bytes]]
 ) -> Iterator[Damage]:

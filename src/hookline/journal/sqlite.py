@@ -67,7 +67,7 @@ from hookline.journal.tables import (
     run_exists_error,
 )
 from hookline.journal.write_ahead_log import log_file
-from hookline.journal.writer import Release, RunClaim, Writer
+from hookline.journal.writer import Release, RunClaim, TakesBatches, Writer
 from hookline.state import RunStatus
 
 T = TypeVar("T")
@@ -77,10 +77,9 @@ _TREES_AT_ONCE = 500
 
 
 class Journal(ABC):
-    """What both can do. A store of another kind needs nothing but the interface in `store.py`."""
+    """What all stores that ship can do. A store of another kind needs nothing but the interface in `store.py`."""
 
-    def __init__(self, writer: Writer | None) -> None:
-        self._writer = writer
+    def __init__(self) -> None:
         self._claims: weakref.WeakSet[RunClaim] = weakref.WeakSet()
 
     @abstractmethod
@@ -92,8 +91,24 @@ class Journal(ABC):
         """Keep everybody else off a run. Raises RunInUseError."""
 
     @abstractmethod
-    def _get_writer(self) -> Writer:
+    def _get_writer(self) -> TakesBatches:
         """The writer. Raises when nothing can be written."""
+
+    @abstractmethod
+    def _add_runs(self, runs: list[StoredRun]) -> None:
+        """Add whole runs, all or none."""
+
+    @abstractmethod
+    def _remove(self, run_ids: list[str]) -> None:
+        """Delete runs, all or none. Raises JournalError when others continue one of them."""
+
+    @abstractmethod
+    def _add_message(self, message: InboxMessage) -> bool:
+        """Add a message for a run, if it says something new. False when there is no such run."""
+
+    def now(self) -> float:
+        """The time, in seconds since 1970, by the clock that all who use the store share."""
+        return time.time()
 
     def close(self) -> None:
         """Give back what is claimed, when it is written."""
@@ -224,19 +239,8 @@ class Journal(ABC):
 
         Raises UsageError for an answer that differs from the first one to the same question.
         """
-        refusal: list[UsageError] = []
-
-        def add(connection: sqlite3.Connection) -> bool:
-            try:
-                return add_message(connection, str(self), message)
-            except UsageError as error:  # of the sender, and not of the journal
-                refusal.append(error)
-                return True
-
-        if not self._get_writer().run_exclusively(add):
+        if not self._add_message(message):
             raise _unknown(message.run_id)
-        if refusal:
-            raise refusal[0]
 
     def inbox(self, *run_ids: str) -> list[InboxMessage]:
         """The messages for these runs, in order."""
@@ -264,7 +268,7 @@ class Journal(ABC):
                 if not new:
                     break
                 for each in new:  # until all are leased, one of them may start another: look again
-                    leases.callback(self._lease(each))
+                    leases.callback(_end, self._lease(each))
                     mine[each] = None
             self._remove(list(mine))
             return list(mine)
@@ -316,14 +320,14 @@ class Journal(ABC):
         with self._snapshot() as tables:
             infos = tables.infos()
         kept = set() if free is None else {info.run_id for info in infos} - free
-        return retention.choose(infos, time.time(), kept)
+        return retention.choose(infos, self.now(), kept)
 
     def _can_lease(self, tree: list[str], leases: ExitStack) -> bool:
         """Lease each run of a tree, or none when one of them is being driven."""
         with ExitStack() as mine:
             try:
                 for run_id in tree:
-                    mine.callback(self._lease(run_id))
+                    mine.callback(_end, self._lease(run_id))
             except RunInUseError:
                 return False
             leases.push(mine.pop_all())
@@ -374,17 +378,15 @@ class Journal(ABC):
             if run.info.run_id in known:
                 raise run_exists_error(run.info.run_id)
             known.add(run.info.run_id)
-
-        def add(connection: sqlite3.Connection) -> None:
-            tables = Tables(connection, str(self))
-            add_runs(connection, runs, lambda: _check_references(tables, runs))
-
-        self._get_writer().run_exclusively(add)
+        self._add_runs(runs)
         return [run.info.run_id for run in runs]
 
-    def _remove(self, run_ids: list[str]) -> None:
-        writer = self._get_writer()
-        writer.run_exclusively(lambda connection: remove_runs(connection, run_ids, writer.forget))
+
+def _end(release: Release) -> None:
+    """End a lease, and wait until others can have the run."""
+    freed = release()
+    if freed is not None:
+        freed.result()
 
 
 def _no_backup(path: str) -> JournalError:
@@ -459,7 +461,7 @@ def _count_records(count: int) -> str:
     return "a record is" if count == 1 else f"{count} records are"
 
 
-def _check_references(tables: Tables, runs: list[StoredRun]) -> None:
+def check_references(tables: Tables, runs: list[StoredRun]) -> None:
     """Refuse runs whose conversation begins in a run that is neither among them nor in the journal."""
     given = {run.info.run_id: run for run in runs}
     for run in runs:
@@ -501,10 +503,48 @@ def _disagreements(tables: Tables, stored: StoredRun) -> Iterable[Damage]:
             yield Damage(info.run_id, "summary", words)
 
 
-# --- in a file -----------------------------------------------------------------------------------------
+# --- with SQLite ---------------------------------------------------------------------------------------
 
 
-class JournalFile(Journal):
+class SQLiteTables(Journal):
+    """What a file and memory have in common."""
+
+    def __init__(self, writer: Writer | None) -> None:
+        super().__init__()
+        self._writer = writer
+
+    @abstractmethod
+    def _get_writer(self) -> Writer:
+        """The writer. Raises when nothing can be written."""
+
+    def _add_runs(self, runs: list[StoredRun]) -> None:
+        def add(connection: sqlite3.Connection) -> None:
+            tables = Tables(connection, str(self))
+            add_runs(connection, runs, lambda: check_references(tables, runs))
+
+        self._get_writer().run_exclusively(add)
+
+    def _remove(self, run_ids: list[str]) -> None:
+        writer = self._get_writer()
+        writer.run_exclusively(lambda connection: remove_runs(connection, run_ids, writer.forget))
+
+    def _add_message(self, message: InboxMessage) -> bool:
+        refusal: list[UsageError] = []
+
+        def add(connection: sqlite3.Connection) -> bool:
+            try:
+                return add_message(connection, str(self), message)
+            except UsageError as error:  # of the sender, and not of the journal
+                refusal.append(error)
+                return True
+
+        is_there = self._get_writer().run_exclusively(add)
+        if refusal:
+            raise refusal[0]
+        return is_there
+
+
+class JournalFile(SQLiteTables):
     """A file of journals, open."""
 
     def __init__(self, path: str, *, synchronous: Synchronous, accept_loss: bool) -> None:
@@ -621,7 +661,7 @@ def _vacuum(connection: sqlite3.Connection) -> None:
 # --- in memory -----------------------------------------------------------------------------------------
 
 
-class JournalInMemory(Journal):
+class JournalInMemory(SQLiteTables):
     """Journals of one process, which are gone with it."""
 
     def __init__(self) -> None:

@@ -64,6 +64,9 @@ class JournalStore(ABC):
     `read` for code that is not async, and so on: a store has them from here.
     """
 
+    clock_offset: float = 0.0
+    """Seconds that a run adds to the clock of its machine, so that all who share the store have one time."""
+
     @abstractmethod
     async def open(self) -> None:
         """Open the store: an error is raised here, or by what is called first. To open it again changes nothing."""

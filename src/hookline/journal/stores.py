@@ -139,13 +139,80 @@ class LocalStore(JournalStore):
         return self._open().import_lines(file)
 
 
-def _give_back(taking: asyncio.Future[RunClaim]) -> None:
+async def _give_back(taking: asyncio.Future[RunClaim]) -> None:
     """Nobody waits for this claim any more."""
+    await asyncio.wait([taking])
     if not taking.cancelled() and taking.exception() is None:
-        taking.result().give_back()
+        await asyncio.wrap_future(taking.result().give_back())
 
 
-class SQLiteJournal(LocalStore):
+class OpenedStore(LocalStore):
+    """A store outside of this process: it is opened with its first use, and waits in threads of its own."""
+
+    def __init__(self) -> None:
+        self._journal: Journal | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._thread: WorkerThread | None = None
+        self._pid = os.getpid()
+
+    @abstractmethod
+    def _connect(self) -> Journal:
+        """Open the journal."""
+
+    def _open(self) -> Journal:
+        if os.getpid() != self._pid:
+            raise forked_error(str(self))
+        with self._lock:
+            if self._is_closed:
+                raise closed_error()
+            if self._journal is None:
+                self._journal = self._connect()
+            return self._journal
+
+    async def claim(self, run_id: str) -> RunClaim:
+        """Take a run, new or known, for this process. Raises RunInUseError when somebody has it."""
+        taking = asyncio.ensure_future(super().claim(run_id))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            giving = asyncio.ensure_future(_give_back(taking))
+            while not giving.done():  # the next one can have it, also if this is cancelled again
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([giving])
+            raise
+
+    async def _ask(self, work: Callable[[Journal], T], *, is_long: bool = False) -> T:
+        if os.getpid() != self._pid:  # where its thread is not
+            raise forked_error(str(self))
+        return await self._in_thread(lambda: work(self._open()), is_long=is_long)
+
+    async def _in_thread(self, work: Callable[[], T], *, is_long: bool) -> T:
+        try:
+            thread = None if is_long else self._thread
+            if thread is None:
+                thread = WorkerThread("hookline-journal-reader")
+                weakref.finalize(thread if is_long else self, thread.close)
+        except RuntimeError:  # no thread can be started: the process is exiting, or has too many
+            return work()
+        if not is_long:
+            self._thread = thread
+        return await thread.call(work)
+
+    async def close(self) -> None:
+        """Write what is queued, give back what is claimed, and close it."""
+        if os.getpid() == self._pid:  # otherwise it is the parent's
+            await self._in_thread(self._shut, is_long=True)
+
+    def _shut(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            journal = self._journal
+        if journal is not None:
+            journal.close()
+
+
+class SQLiteJournal(OpenedStore):
     """A file of journals. Any number of processes may have it open; each run is driven by one of them at a time.
 
     With `synchronous="NORMAL"` what is written survives the death of the process; after a power cut the last
@@ -178,11 +245,7 @@ class SQLiteJournal(LocalStore):
         self.path = os.path.realpath(path)
         self._synchronous: Synchronous = synchronous
         self._accepts_loss = accept_loss
-        self._file: JournalFile | None = None
-        self._is_closed = False
-        self._lock = threading.Lock()
-        self._thread: WorkerThread | None = None
-        self._pid = os.getpid()
+        super().__init__()
 
     def __str__(self) -> str:
         return self.path
@@ -190,64 +253,14 @@ class SQLiteJournal(LocalStore):
     def __repr__(self) -> str:
         return f"SQLiteJournal({self.path!r})"
 
-    def _open(self) -> JournalFile:
-        if os.getpid() != self._pid:
-            raise forked_error(self.path)
-        with self._lock:
-            if self._is_closed:
-                raise closed_error()
-            if self._file is None:
-                self._file = JournalFile(
-                    self.path, synchronous=self._synchronous, accept_loss=self._accepts_loss
-                )
-            return self._file
-
-    async def claim(self, run_id: str) -> RunClaim:
-        """Take a run, new or known, for this process. Raises RunInUseError when somebody has it."""
-        taking = asyncio.ensure_future(super().claim(run_id))
-        try:
-            return await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            taking.add_done_callback(_give_back)
-            while (
-                not taking.done()
-            ):  # whoever wants it next can have it, also if this is cancelled again
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([taking])
-            raise
-
-    async def _ask(self, work: Callable[[Journal], T], *, is_long: bool = False) -> T:
-        if os.getpid() != self._pid:  # where its thread is not
-            raise forked_error(self.path)
-        return await self._in_thread(lambda: work(self._open()), is_long=is_long)
-
-    async def _in_thread(self, work: Callable[[], T], *, is_long: bool) -> T:
-        try:
-            thread = None if is_long else self._thread
-            if thread is None:
-                thread = WorkerThread("hookline-journal-reader")
-                weakref.finalize(thread if is_long else self, thread.close)
-        except RuntimeError:  # no thread can be started: the process is exiting, or has too many
-            return work()
-        if not is_long:
-            self._thread = thread
-        return await thread.call(work)
-
-    async def close(self) -> None:
-        """Write what is queued, give back what is claimed, and close the file."""
-        if os.getpid() == self._pid:  # otherwise it is the parent's
-            await self._in_thread(self._shut, is_long=True)
-
-    def _shut(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            file = self._file
-        if file is not None:
-            file.close()
+    def _connect(self) -> JournalFile:
+        return JournalFile(self.path, synchronous=self._synchronous, accept_loss=self._accepts_loss)
 
     def vacuum(self) -> int:
         """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
-        return self._open().vacuum()
+        file = self._open()
+        assert isinstance(file, JournalFile)
+        return file.vacuum()
 
 
 class MemoryJournal(LocalStore):

@@ -14,10 +14,10 @@ from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
 from hookline.journal.history import (
+    HistoryEvent,
     add_event,
     digest,
     examine_history,
-    read_history,
     steps_before_loss,
 )
 from hookline.journal.inbox import InboxMessage, decode_message, encode_message, is_new
@@ -42,9 +42,6 @@ _NEW_BATCH = "INSERT INTO batches (id, links, records) VALUES (?, ?, CAST(? AS T
 description = attrgetter("session_id", "agent_id", "parent_run_id", "status", "prompt")
 """The columns that rarely change; some of them are indexed."""
 _BATCHES_OF_RUN = "batches WHERE id BETWEEN ? AND ?"
-# Read as bytes: after an edit the columns may hold anything, also text that cannot be decoded.
-_LINKS = "CAST(links AS BLOB)"
-_RECORDS = "CAST(records AS BLOB)"
 _POSITION_BITS = 32
 _IMPORTED_BATCH = 50
 """Records in a batch of an imported run: about as many as a few steps make."""
@@ -87,10 +84,10 @@ class Tables:
         if kind is not None:  # written out: SQLite uses the index for sessions only then
             conditions.append(f"kind = '{kind}'")
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        most = "" if limit is None else f"LIMIT {limit:d}"
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {newest_by} DESC, id DESC LIMIT ?",
+            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {newest_by} DESC, id DESC {most}",
             *given.values(),
-            -1 if limit is None else limit,
         )
         return self._to_infos(rows)
 
@@ -108,7 +105,7 @@ class Tables:
         if entry is None:
             return None
         tail, info = entry
-        query = f"SELECT id, {_LINKS}, {_RECORDS} FROM {_BATCHES_OF_RUN} ORDER BY id"
+        query = f"SELECT id, {self._bytes('links')}, {self._bytes('records')} FROM {_BATCHES_OF_RUN} ORDER BY id"
         found = [
             row
             for id, links, records in self._rows(query, *_ids(tail.run))
@@ -122,7 +119,7 @@ class Tables:
         if entry is None:
             return None
         tail, info = entry
-        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        query = f"SELECT id, {self._bytes('links')} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
         rows = [(id, _bytes(links)) for id, links in self._rows(query, *_ids(tail.run))]
         ends = [(id - first_id(tail.run) + len(links) // LINK, links[-LINK:]) for id, links in rows]
         if ends != [(tail.records, tail.head)]:
@@ -130,15 +127,18 @@ class Tables:
                 f"the journal '{self._path}' is damaged: run '{run_id}' does not end with its last record.",
                 remedy=DAMAGE_REMEDY,
             )
-        return info, tail, steps_before_loss(self._connection, run_id)
+        return info, tail, self._steps_before_loss(run_id)
+
+    def _steps_before_loss(self, run_id: str) -> int | None:
+        return steps_before_loss(self._connection, run_id)
 
     def has_commit(self, commit: Commit) -> bool:
         """Whether something that was committed is there. Records that are damaged are there."""
         number, records, head, _ = commit
         if number == LIST:
-            query = "SELECT CAST(link AS BLOB) FROM history WHERE number = ?"
+            query = f"SELECT {self._bytes('link')} FROM history WHERE number = ?"
             return self._rows(query, records) == [(head,)]
-        query = "SELECT records, CAST(head AS BLOB) FROM runs WHERE id = ?"
+        query = f"SELECT records, {self._bytes('head')} FROM runs WHERE id = ?"
         for count, last in self._rows(query, number):
             if isinstance(count, int) and count < records:
                 return False
@@ -147,7 +147,7 @@ class Tables:
 
     def _link_at(self, number: int, position: int) -> bytes:
         place = first_id(number) + position
-        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        query = f"SELECT id, {self._bytes('links')} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
         for id, links in self._rows(query, first_id(number), place):
             start = (place - id) * LINK
             return _bytes(links)[start : start + LINK]
@@ -161,10 +161,11 @@ class Tables:
     def find_missing(self) -> Iterator[Damage]:
         """Where the runs, their messages and the list of what was created and deleted do not agree."""
         run_ids = [str(run_id) for (run_id,) in self._rows("SELECT run_id FROM runs")]
-        with convert_errors(self._path, "read"):
-            query = "SELECT CAST(run_id AS TEXT), CAST(message AS BLOB) FROM inbox ORDER BY id"
-            messages = [(run_id, _bytes(text)) for run_id, text in self._rows(query)]
-            yield from examine_history(read_history(self._connection), run_ids, messages)
+        query = f"SELECT CAST(run_id AS TEXT), {self._bytes('message')} FROM inbox ORDER BY id"
+        messages = [(run_id, _bytes(text)) for run_id, text in self._rows(query)]
+        query = f"SELECT number, event, run_id, records, at, {self._bytes('link')} FROM history ORDER BY number"
+        events = (HistoryEvent(*row)._replace(link=_bytes(row[5])) for row in self._rows(query))
+        yield from examine_history(events, run_ids, messages)
 
     def accepted_losses(self) -> list[float]:
         """When somebody accepted that the end of the journal is lost."""
@@ -176,10 +177,9 @@ class Tables:
 
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
         """The messages for these runs, in order."""
-        rows = self._rows(
-            "SELECT CAST(message AS BLOB) FROM inbox WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY id",
-            msgspec.json.encode(run_ids).decode(),
-        )
+        condition, value = self._is_one_of(run_ids)
+        query = f"SELECT {self._bytes('message')} FROM inbox WHERE run_id {condition} ORDER BY id"
+        rows = self._rows(query, value)
         try:
             return [decode_message(_bytes(text)) for (text,) in rows]
         except (msgspec.DecodeError, UsageError) as error:
@@ -194,7 +194,7 @@ class Tables:
         if entry is None or records < 1:
             return b""
         first = first_id(entry[0].run)
-        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        query = f"SELECT id, {self._bytes('links')} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
         for id, links in self._rows(query, first, first + records - 1):
             place = LINK * (records - 1 - (id - first))
             return _bytes(links)[place : place + LINK]
@@ -226,13 +226,21 @@ class Tables:
         rows = self._rows("PRAGMA integrity_check")
         return [str(words) for (words,) in rows if words != "ok"]
 
+    def _bytes(self, column: str) -> str:
+        """A column, read as bytes: after an edit it may hold anything, also text that cannot be decoded."""
+        return f"CAST({column} AS BLOB)"
+
+    def _is_one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
+        """A condition for a column, and what is given for its mark."""
+        return "IN (SELECT value FROM json_each(?))", msgspec.json.encode(values).decode()
+
     def _rows(self, query: str, *values: object) -> list[Any]:
         with convert_errors(self._path, "read"):
             return self._connection.execute(query, values).fetchall()
 
     def _entry(self, run_id: str) -> tuple[RunEnd, RunInfo] | None:
         rows = self._rows(
-            f"SELECT id, CAST(head AS BLOB), {_COLUMNS} FROM runs WHERE run_id = ?", run_id
+            f"SELECT id, {self._bytes('head')}, {_COLUMNS} FROM runs WHERE run_id = ?", run_id
         )
         if not rows:
             return None
@@ -352,7 +360,7 @@ def remove_runs(
         query = "SELECT run_id FROM runs WHERE continues = ? ORDER BY started_at, id"
         later = [name for (name,) in connection.execute(query, (run_id,)) if name not in gone]
         if later:
-            raise _continued_error(run_id, later)
+            raise continued_error(run_id, later)
     for run_id in run_ids:
         query = "SELECT id, records FROM runs WHERE run_id = ?"
         found = connection.execute(query, (run_id,)).fetchone()
@@ -384,7 +392,8 @@ def add_message(connection: sqlite3.Connection, path: str, message: InboxMessage
 _MOST_NAMED = 5
 
 
-def _continued_error(run_id: str, later: list[str]) -> JournalError:
+def continued_error(run_id: str, later: list[str]) -> JournalError:
+    """Why a run cannot be deleted alone."""
     names = ", ".join(f"'{name}'" for name in later[:_MOST_NAMED])
     more = len(later) - _MOST_NAMED
     return JournalError(

@@ -53,8 +53,8 @@ from hookline.journal.tables import (
 )
 
 T = TypeVar("T")
-Release: TypeAlias = Callable[[], None]
-"""Ends a lease. A lease also ends when this function is garbage."""
+Release: TypeAlias = Callable[[], Future[None] | None]
+"""Ends a lease, which also ends when this function is garbage. A future is done when others can have the run."""
 
 _SMALL = 64 * 1024
 """Bytes of a batch that the caller writes itself: about a tenth of a millisecond."""
@@ -404,6 +404,12 @@ class _Reads(Protocol):
     def read(self, run_id: str) -> list[Record]: ...
 
 
+class TakesBatches(Protocol):
+    """The writer of a journal, as far as a claim needs it."""
+
+    def write(self, batch: Batch) -> Future[None]: ...
+
+
 class RunClaim:
     """Encodes records and passes them to the writer. After a failure nothing more is written."""
 
@@ -412,7 +418,7 @@ class RunClaim:
         info: RunInfo,
         tail: RunEnd,
         release: Release,
-        writer: Writer,
+        writer: TakesBatches,
         journal: _Reads,
         steps_before_loss: int | None = None,
     ) -> None:
@@ -485,13 +491,11 @@ class RunClaim:
             self._is_held = False
             latest = self._latest
         if latest.done():
-            self._release()
-            return DONE
+            return self._release() or DONE
         given: Future[None] = Future()
 
         def release(_: Future[None]) -> None:
-            self._release()
-            given.set_result(None)
+            (self._release() or DONE).add_done_callback(lambda _: given.set_result(None))
 
         latest.add_done_callback(release)
         return given
@@ -501,16 +505,16 @@ class Batch:
     """The records of one `write`, and how they change the run's summary."""
 
     __slots__ = (
-        "_after",
-        "_before",
-        "_bodies",
         "_error",
-        "_records",
         "_tail_before",
+        "after",
+        "before",
+        "bodies",
         "claim",
         "done",
         "is_first",
         "is_one_statement",
+        "records",
         "size",
     )
 
@@ -522,43 +526,53 @@ class Batch:
         """Whether it creates the run."""
         self.is_one_statement = not self.is_first and description(before) == description(after)
         """Whether it only continues the run, so that its transaction is one statement."""
-        self._bodies = bodies
-        self._before = before
-        self._after = after
+        self.bodies = bodies
+        self.before = before
+        self.after = after
         self._tail_before: RunEnd | None = None
         self._error: JournalError | None = None
         self.done: Future[None] | None = None
         """For the caller that waits. A batch that is committed at once has none, because it is expensive."""
-        self._records = pack(bodies)
-        self.size = len(self._records)
+        self.records = pack(bodies)
+        self.size = len(self.records)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Insert the records, each linked to the one before it, and update the run."""
-        claim = self.claim
-        if claim.failure is not None:
-            raise claim.refusal()
-        self._tail_before = tail = claim.tail
-        if tail.records != self._before.records:
-            raise _out_of_order(claim.run_id, tail.records, self._before.records)
-        links, number = link_all(tail.head, self._bodies), tail.run
+        tail, links = self.begin()
+        number = tail.run
         try:
             if not number:
                 number = self._insert_run(cursor, links)
             else:
-                continue_run(cursor, tail, self._after, links, self._records)
+                continue_run(cursor, tail, self.after, links, self.records)
                 if not self.is_one_statement:
-                    describe_run(cursor, number, self._after)
+                    describe_run(cursor, number, self.after)
         except sqlite3.IntegrityError:
-            raise _conflict_error(claim.run_id) from None
-        claim.tail = RunEnd(number, tail.records + len(links), links[-1], self._after.steps)
+            raise _conflict_error(self.claim.run_id) from None
+        self.advance(number, links)
+
+    def begin(self) -> tuple[RunEnd, list[bytes]]:
+        """Where the run ends, and the links of the records that follow. Raises when they cannot follow."""
+        claim = self.claim
+        if claim.failure is not None:
+            raise claim.refusal()
+        self._tail_before = tail = claim.tail
+        if tail.records != self.before.records:
+            raise _out_of_order(claim.run_id, tail.records, self.before.records)
+        return tail, link_all(tail.head, self.bodies)
+
+    def advance(self, number: int, links: list[bytes]) -> None:
+        """The run, which has this number, ends with these records now."""
+        records = self.before.records + len(links)
+        self.claim.tail = RunEnd(number, records, links[-1], self.after.steps)
 
     def _insert_run(self, cursor: sqlite3.Cursor, links: list[bytes]) -> int:
         """Add the run with its first records. Returns its number."""
-        earlier = self._after.continues
+        earlier = self.after.continues
         if earlier is not None and not has_run(cursor, earlier):
             raise _deleted_error(self.claim.run_id, earlier)
-        number = insert_run(cursor, self._after, links[-1])
-        insert_batch(cursor, number, 0, links, self._records)
+        number = insert_run(cursor, self.after, links[-1])
+        insert_batch(cursor, number, 0, links, self.records)
         return number
 
     def undo(self) -> None:

@@ -605,7 +605,8 @@ class HeldSession:
         self._story = fold_session(records, self._story)
 
     def _make(self, *made: tuple[type[Record], dict[str, Any]]) -> list[Record]:
-        at, first = self._clock.now(), 0 if self._story is None else self._story.version
+        at = self._clock.now() + self.journal.clock_offset
+        first = 0 if self._story is None else self._story.version
         return [
             kind(run_id=self._claim.run_id, seq=first + number, at=at, **fields)
             for number, (kind, fields) in enumerate(made)

@@ -1,0 +1,239 @@
+"""The database of a journal: how it is reached, what every session is set to, and errors of PostgreSQL in words.
+
+The password is in nothing that is shown. What libpq reads by itself works too: `PGPASSFILE`, service files and the
+other `PG...` variables.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from hookline.errors import JournalError, UsageError
+
+try:
+    import psycopg
+    from psycopg import conninfo
+except ImportError:
+    raise UsageError(
+        "a journal in PostgreSQL needs the package 'psycopg'.",
+        remedy='Install the extra: pip install "hookline[postgres]".',
+    ) from None
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+_VARIABLE = "HOOKLINE_DATABASE_URL"
+_LOST_SECONDS = 9
+"""After so long without a sign of the other side a connection is lost, and its locks are free: three of silence,
+then three questions."""
+_OF_CLIENT: dict[str, str] = {
+    "connect_timeout": "10",
+    "keepalives": "1",
+    "keepalives_idle": "3",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": str(_LOST_SECONDS * 1000),
+    "client_encoding": "UTF8",
+}
+"""Settings of libpq. What the URL says about them counts instead."""
+_OF_SERVER: dict[str, str] = {
+    # The server's own default for a lost peer is two hours, and the locks of a dead machine would stay for so long.
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": str(_LOST_SECONDS * 1000),
+    "synchronous_commit": "on",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_SETTINGS = f"SELECT {', '.join(['set_config(%s, %s, false)'] * (len(_OF_SERVER) + 1))}"
+_ATTEMPTS = 3
+
+
+class Database:
+    """Where a journal is. `str()` of it is for messages."""
+
+    def __init__(self, url: str | None, schema: str) -> None:
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+            raise UsageError(
+                f"{schema!r} cannot be the schema of a journal.",
+                remedy="Give a name of small letters, digits and _, at most 63 characters.",
+            )
+        self.schema = schema
+        self._given = _read_url(os.environ.get(_VARIABLE) if url is None else url)
+        self.clock_offset = 0.0
+        """What must be added to the clock of this machine to have that of the database."""
+
+    def __str__(self) -> str:
+        given = {**self._given}
+        host = given.get("host") or given.get("hostaddr") or ""
+        user = f"{given['user']}@" if given.get("user") else ""
+        port = f":{given['port']}" if given.get("port") else ""
+        name = given.get("dbname") or given.get("service") or ""
+        return f"postgresql://{user}{host}{port}/{name} (schema {self.schema})"
+
+    __repr__ = __str__
+
+    def connect(self) -> Connection:
+        """A connection that is set as the journal needs it. Refuses a pooler that shares server processes."""
+        with self.convert_errors("reached"):
+            connection = self._connect()
+            try:
+                self._check_pooler(connection)
+                self._set(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    def _connect(self) -> Connection:
+        name = f"hookline {socket.gethostname()} {os.getpid()}"
+        settings: dict[str, Any] = {**_OF_CLIENT, **self._given, "application_name": name}
+        return psycopg.connect(autocommit=True, **settings)
+
+    def _set(self, connection: Connection) -> None:
+        before = time.time()
+        (now,) = ask_one(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+        self.clock_offset = now - (before + time.time()) / 2
+        settings = {**_OF_SERVER, "search_path": self.schema}
+        connection.execute(_SETTINGS, [word for pair in settings.items() for word in pair])
+
+    def _check_pooler(self, connection: Connection) -> None:
+        """Refuse a pooler that gives one server process to many clients in turn: they would share its locks."""
+        (pid,) = ask_one(connection, "SELECT pg_backend_pid()")
+        if (
+            pid == connection.info.backend_pid
+        ):  # as the server itself said when the connection began
+            return
+        for _ in range(_ATTEMPTS):  # others may use the pooler, and take the process before we do
+            with self._connect() as other:
+                try:
+                    with other.transaction():
+                        is_shared = ask_one(other, "SELECT pg_backend_pid()") == (pid,)
+                except psycopg.Error:  # in statement mode there are no transactions
+                    raise self._pooler_error("statement") from None
+            if is_shared:
+                raise self._pooler_error("transaction")
+            (pid,) = ask_one(connection, "SELECT pg_backend_pid()")
+
+    def _pooler_error(self, mode: str) -> JournalError:
+        return JournalError(
+            f"the journal in {self} cannot be used: a pooler in {mode} mode is between, which gives the lock on a run "
+            "to two clients.",
+            remedy="Connect to the server itself, or set the pooler to session mode (pool_mode = session).",
+        )
+
+    # --- errors ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def convert_errors(self, action: str) -> Iterator[None]:
+        """Raise errors of PostgreSQL as JournalError. `action` is `read`, `written` or `reached`."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self.journal_error(error, action) from None  # the cause may quote what was sent
+
+    def journal_error(self, error: psycopg.Error, action: str) -> JournalError:
+        """An error of PostgreSQL as one of ours."""
+        words, remedy = _words(error)
+        return JournalError(
+            f"the journal in {self} cannot be {action}: {words} ({self._without_password(error)}).",
+            remedy=remedy,
+        )
+
+    def _without_password(self, error: psycopg.Error) -> str:
+        primary = error.diag.message_primary or str(error)
+        text = " ".join(primary.split()) or type(error).__name__
+        secret = str(self._given.get("password") or "")
+        return text.replace(secret, "***") if secret else text
+
+
+def ask_one(connection: Connection, query: str, *values: object) -> tuple[Any, ...]:
+    """The one row that a query gives."""
+    row = connection.execute(query, values).fetchone()
+    assert row is not None
+    return row
+
+
+def is_lost(connection: Connection) -> bool:
+    """Whether a connection cannot be used any more."""
+    return connection.closed or connection.broken
+
+
+def _read_url(url: str | None) -> dict[str, Any]:
+    if url is None:
+        raise UsageError(
+            "no database is named.",
+            remedy=f'Give a URL, "postgresql://USER@HOST/NAME", or set {_VARIABLE}.',
+        )
+    try:
+        return dict(conninfo.conninfo_to_dict(url))
+    except psycopg.Error:
+        # Without the words of libpq: they quote the part that it does not understand.
+        raise UsageError(
+            "the URL of the database cannot be read.",
+            remedy="It has the form postgresql://USER:PASSWORD@HOST:PORT/NAME; special characters in a password are "
+            "written with %, for example %40 for @.",
+        ) from None
+
+
+def has_password(url: str) -> bool:
+    """Whether the password stands in a URL."""
+    return bool(_read_url(url).get("password"))
+
+
+_WORDS = {
+    "28": (
+        "the server refuses the role or its password",
+        "See the role, its password and pg_hba.conf.",
+    ),
+    "3D": ("there is no such database", "Create it: createdb NAME."),
+    "3F": ("its tables are not there", "Make them: hookline database migrate."),
+    "42P01": ("its tables are not there", "Make them: hookline database migrate."),
+    "42501": ("the role may not do this", "Grant it what docs/postgres.md lists for its task."),
+    "53": ("the server is out of connections, memory or space", "See the server's log."),
+    "55P03": ("another session holds a lock for too long", "See pg_stat_activity, and try again."),
+    "25006": (
+        "the server only reads",
+        "Connect to the primary server: target_session_attrs=read-write.",
+    ),
+}
+_OTHER = ("PostgreSQL refused", "See the server's log.")
+_UNREACHABLE = (
+    "there is no connection to the server",
+    "See that it runs and can be reached, then resume the run: what was committed is there.",
+)
+
+
+def _words(error: psycopg.Error) -> tuple[str, str]:
+    state = error.sqlstate or ""
+    if not state and isinstance(error, psycopg.OperationalError):
+        return _UNREACHABLE
+    if state.startswith(("08", "57P")):
+        return _UNREACHABLE
+    return _WORDS.get(state) or _WORDS.get(state[:2]) or _OTHER
+
+
+# --- text ----------------------------------------------------------------------------------------------
+
+# PostgreSQL has no NUL in text. It is written as two characters, and so is the first of these.
+_MARK = "\x1a"
+
+
+def to_column(value: object) -> object:
+    """A value as PostgreSQL keeps it."""
+    if isinstance(value, str):
+        return str(value).replace(_MARK, f"{_MARK}1").replace("\0", f"{_MARK}0")
+    return value
+
+
+def from_column(value: object) -> object:
+    """A value that `to_column` gave."""
+    if isinstance(value, str) and _MARK in value:
+        return value.replace(f"{_MARK}0", "\0").replace(f"{_MARK}1", _MARK)
+    return value

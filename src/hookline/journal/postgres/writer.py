@@ -1,0 +1,462 @@
+"""The one connection that writes a journal in PostgreSQL, in a thread of its own.
+
+Each batch is one statement. It changes the run and adds the records only if the run still ends where it ended and the
+server process is the one that has the lock on the run; otherwise it does nothing. So batches of many runs share a
+transaction, one round trip and one commit, and the failure of one is none of another.
+
+Locks on runs belong to this connection. Whoever loses the connection has lost the locks, and cannot write any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import psycopg
+
+from hookline.errors import HooklineError, JournalError, RunInUseError
+from hookline.journal.chain import Row, StoredRun, anchor
+from hookline.journal.connection import closed_error, forked_error
+from hookline.journal.postgres.database import (
+    Connection,
+    Database,
+    ask_one,
+    is_lost,
+    to_column,
+)
+from hookline.journal.postgres.schema import check_version
+from hookline.journal.run_info import RunInfo
+from hookline.journal.tables import pack
+from hookline.journal.writer import Batch
+
+T = TypeVar("T")
+
+LARGEST_RECORD = 64 * 1024 * 1024
+"""Bytes of a record. PostgreSQL itself could take a gigabyte, and a reader would have to have it in memory."""
+
+_CONTINUE = """
+WITH run AS (
+    UPDATE runs SET records = %(records)s, steps = %(steps)s, updated_at = %(updated_at)s, head = %(head)s,
+        session_id = %(session_id)s, agent_id = %(agent_id)s, parent_run_id = %(parent_run_id)s,
+        status = %(status)s, prompt = %(prompt)s
+    WHERE run_id = %(run_id)s AND head = %(head_before)s AND pg_backend_pid() = %(pid)s
+    RETURNING id
+)
+INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
+"""
+_CREATE = """
+WITH run AS (
+    INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
+        started_at, updated_at, kind, head, continues)
+    SELECT %(run_id)s, %(session_id)s, %(agent_id)s, %(parent_run_id)s, %(status)s, %(prompt)s, %(records)s,
+        %(steps)s, %(started_at)s, %(updated_at)s, %(kind)s, %(head)s, %(continues)s
+    WHERE pg_backend_pid() = %(pid)s
+        AND (%(continues)s::text IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run_id = %(continues)s))
+    ON CONFLICT (run_id) DO NOTHING
+    RETURNING id
+), last AS (
+    SELECT number, link FROM history ORDER BY number DESC LIMIT 1
+), event AS (
+    INSERT INTO history (number, event, run_id, records, at, link)
+    SELECT coalesce((SELECT number FROM last), 0) + 1, 'created', %(run_id)s, 0, %(started_at)s,
+        sha256(coalesce((SELECT link FROM last), %(first_link)s) || %(event)s)
+    FROM run
+)
+INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
+"""
+_ADD_EVENT = """
+WITH last AS (SELECT number, link FROM history ORDER BY number DESC LIMIT 1)
+INSERT INTO history (number, event, run_id, records, at, link)
+SELECT coalesce((SELECT number FROM last), 0) + 1, %(event)s, %(run_id)s, %(value)s, %(at)s,
+    sha256(coalesce((SELECT link FROM last), %(first_link)s) || %(body)s)
+"""
+_ADD_BATCH = "INSERT INTO batches (id, links, records) SELECT (id << 32) + %s, %s, %s FROM runs WHERE run_id = %s"
+_ROWS_OF_A_BATCH = 50
+"""Of an imported run: about as many as a few steps make."""
+_FIRST_LINK = anchor("")
+_HOLDER = """
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (classid::bigint << 32 | objid::bigint) = %s AND objsubid = 1
+"""
+
+_Job: TypeAlias = Callable[[], None]
+
+
+class Lease:
+    """The right to write a run, until it is released or garbage, or the connection is lost."""
+
+    def __init__(self, writer: Writer, run_id: str, pid: int) -> None:
+        self._writer: Writer | None = writer
+        self.run_id = run_id
+        self.pid = pid
+        """The server process that has the lock."""
+
+    def release(self) -> Future[None] | None:
+        """Let others have the run. The future is done when they can."""
+        writer, self._writer = self._writer, None
+        return None if writer is None else writer.release(self.run_id, self.pid)
+
+    __del__ = release
+
+
+class Writer:
+    """Takes batches in order, and gives leases. Only the thread that holds `_using` uses the connection."""
+
+    def __init__(self, database: Database, on_loss: Callable[[JournalError], None]) -> None:
+        self._database = database
+        self._on_loss = on_loss
+        self._pid = os.getpid()
+        self._using = threading.RLock()
+        self._connection: Connection | None = None
+        self._held: dict[str, int] = {}
+        """The runs that are leased, with the server process that has the lock."""
+        self._given_back: deque[tuple[str, int, Future[None]]] = deque()
+        """Leases to end. Garbage is collected at any moment, so nobody waits for the connection to end one."""
+        self._lock = threading.RLock()
+        self._queue: SimpleQueue[Batch | _Job | None] = SimpleQueue()
+        self._is_open = True
+        self._thread: threading.Thread | None = None
+
+    # --- leases ----------------------------------------------------------------------------------------
+
+    def lease(self, run_id: str) -> Lease:
+        """Lock a run. Raises RunInUseError when somebody has it, also in this process."""
+        key = _key("run", self._database.schema, run_id)
+
+        def take(connection: Connection) -> Lease:
+            self._unlock_all()
+            if run_id in self._held:
+                ask_one(connection, "SELECT 1")  # if it is lost, nobody has the run
+                raise RunInUseError(
+                    f"run '{run_id}' is being driven already, by this process ({os.getpid()}).",
+                    remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
+                )
+            query = "SELECT pg_try_advisory_lock(%s), pg_backend_pid()"
+            is_mine, pid = ask_one(connection, query, key)
+            if not is_mine:
+                holder = connection.execute(_HOLDER, (key,)).fetchone()
+                raise RunInUseError(
+                    f"run '{run_id}' is being driven by {_describe(holder[0] if holder else '')}.",
+                    remedy="Wait for it, or end that process: the run is free as soon as its connection has ended.",
+                )
+            self._held[run_id] = pid
+            return Lease(self, run_id, pid)
+
+        with self._using:
+            connection = self._connection
+            try:
+                return self.run(take)
+            except JournalError:
+                if connection is None or self._connection is not None:
+                    raise
+                return self.run(take)  # the connection was lost while nobody used it
+
+    def release(self, run_id: str, pid: int) -> Future[None] | None:
+        """Unlock a run, in the thread: the caller may be an event loop, or the garbage collector."""
+        if os.getpid() != self._pid:
+            return None
+        freed: Future[None] = Future()
+        self._given_back.append((run_id, pid, freed))
+        return freed if self._enqueue(self._unlock_all) else None
+
+    def _unlock_all(self) -> None:
+        while self._given_back:
+            run_id, pid, freed = self._given_back.popleft()
+            if self._held.get(run_id) == pid:
+                del self._held[run_id]
+                if self._connection is not None:
+                    key = _key("run", self._database.schema, run_id)
+                    with suppress(psycopg.Error):  # without the connection the lock is gone
+                        self._connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+            freed.set_result(None)
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    def write(self, batch: Batch) -> Future[None]:
+        """Commit a batch. The future is done when it is committed."""
+        if os.getpid() != self._pid:
+            raise forked_error(str(self._database))
+        for body in batch.bodies:
+            if len(body) > LARGEST_RECORD:
+                raise _too_large(batch.after.run_id, body)
+        done: Future[None] = Future()
+        batch.done = done
+        done.set_running_or_notify_cancel()  # it cannot be cancelled: what happened is recorded
+        if not self._enqueue(batch):
+            raise closed_error()
+        return done
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do something else with the connection, in this thread."""
+        if os.getpid() != self._pid:
+            raise forked_error(str(self._database))
+        with self._using:
+            try:
+                return work(self._connect())
+            except psycopg.Error as error:
+                problem = self._database.journal_error(error, "written")
+                self._see_loss(problem)
+                raise problem from None
+
+    def run_exclusively(self, work: Callable[[Connection], T]) -> T:
+        """Do something in a transaction in which nobody else creates or deletes a run, or posts a message."""
+
+        def do(connection: Connection) -> T:
+            with connection.transaction():
+                connection.execute(*self._alone())
+                return work(connection)
+
+        return self.run(do)
+
+    def close(self) -> None:
+        """Write what is queued, and close the connection."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+            self._queue.put(None)
+            thread = self._thread
+        if thread is None:
+            self._work_off()
+        elif thread is not threading.current_thread():
+            thread.join()
+
+    # --- by the thread ---------------------------------------------------------------------------------
+
+    def _enqueue(self, item: Batch | _Job) -> bool:
+        with self._lock:
+            if not self._is_open:
+                return False
+            self._queue.put(item)
+            if self._thread is None:
+                thread = threading.Thread(
+                    target=self._work_off, name="hookline-journal", daemon=True
+                )
+                thread.start()
+                self._thread = thread
+            return True
+
+    def _work_off(self) -> None:
+        """Take what is queued, until the end."""
+        while self._take(self._queue.get()):
+            pass  # in a function of its own, so that nothing of a claim that is forgotten is kept here
+        with self._using:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _take(self, item: Batch | _Job | None) -> bool:
+        """Commit all batches that are there together, in one transaction. False for the end of the queue."""
+        batches: list[Batch] = []
+        while item is not None:
+            if isinstance(item, Batch):
+                batches.append(item)
+            else:
+                self._commit_and_settle(batches)
+                batches = []
+                with self._using:
+                    item()
+            if self._queue.empty():
+                break
+            item = self._queue.get()
+        self._commit_and_settle(batches)
+        return item is not None
+
+    def _commit_and_settle(self, batches: list[Batch]) -> None:
+        if batches:
+            with self._using:
+                self._commit(batches)
+            for batch in batches:
+                batch.settle()
+
+    def _commit(self, batches: list[Batch]) -> None:
+        sent: list[tuple[Batch, psycopg.Cursor[Any]]] = []
+        try:
+            self._send(self._connect(), batches, sent)
+        except Exception as error:
+            problem = self._to_journal_error(error)
+            for batch in reversed(batches):
+                batch.undo()
+            is_lost = self._see_loss(problem)
+            if len(batches) == 1 or is_lost:
+                for batch in batches:
+                    batch.fail(problem)
+            else:  # one run's error is not another's
+                for batch in batches:
+                    self._commit([batch])
+            return
+        for batch, cursor in sent:
+            if cursor.rowcount != 1:
+                batch.undo()
+                batch.fail(self._refusal(batch))
+
+    def _send(
+        self,
+        connection: Connection,
+        batches: list[Batch],
+        sent: list[tuple[Batch, psycopg.Cursor[Any]]],
+    ) -> None:
+        statements = []
+        for batch in batches:
+            try:
+                statements.append((batch, *self._statement(batch)))
+            except JournalError as refusal:
+                batch.fail(refusal)
+        if len(statements) == 1 and not statements[0][0].is_first:
+            ((batch, query, values),) = statements
+            sent.append((batch, connection.execute(query, values)))
+            return
+        with connection.pipeline(), connection.transaction():
+            if any(batch.is_first for batch, *_ in statements):
+                connection.execute(*self._alone())
+            for batch, query, values in statements:
+                sent.append((batch, connection.execute(query, values)))
+
+    def _statement(self, batch: Batch) -> tuple[str, dict[str, object]]:
+        tail, links = batch.begin()
+        pid = self._held.get(batch.after.run_id, 0)
+        values = _values(batch.after, links, batch.records, pid)
+        values["head_before"], values["position"] = tail.head, tail.records
+        batch.advance(1, links)
+        return _CREATE if batch.is_first else _CONTINUE, columns(values)
+
+    def _alone(self) -> tuple[str, tuple[int]]:
+        """Until the end of the transaction nobody else writes the list of what was created and deleted."""
+        return "SELECT pg_advisory_xact_lock(%s)", (_key("history", self._database.schema),)
+
+    def _connect(self) -> Connection:
+        if not self._is_open and self._connection is None:
+            raise closed_error()
+        if self._connection is None:
+            connection = self._database.connect()
+            check_version(connection, self._database)
+            self._connection = connection
+        return self._connection
+
+    # --- errors ----------------------------------------------------------------------------------------
+
+    def _see_loss(self, problem: JournalError) -> bool:
+        """Whether the connection is lost, and with it every lease."""
+        if self._connection is None or not is_lost(self._connection):
+            return False
+        self._connection = None
+        self._held.clear()
+        self._on_loss(problem)
+        return True
+
+    def _refusal(self, batch: Batch) -> JournalError:
+        run_id, earlier = batch.after.run_id, batch.after.continues
+        if self._held.get(run_id) is None:
+            return JournalError(
+                f"run '{run_id}' cannot be written: the connection that had the lock on it is lost.",
+                remedy="Resume the run.",
+            )
+        if batch.is_first and earlier is not None and not self._has_run(earlier):
+            return JournalError(
+                f"run '{run_id}' cannot begin: run '{earlier}', which it continues, was deleted meanwhile.",
+                remedy="Begin it again with the state, or in another session.",
+            )
+        return JournalError(
+            f"run '{run_id}' has been written or deleted by someone else meanwhile.",
+            remedy="Read it again before you continue.",
+        )
+
+    def _has_run(self, run_id: str) -> bool:
+        query = "SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = %s)"
+        return bool(self.run(lambda connection: ask_one(connection, query, to_column(run_id))[0]))
+
+    def _to_journal_error(self, error: Exception) -> JournalError:
+        if isinstance(error, JournalError):
+            return error
+        if isinstance(error, psycopg.Error):
+            return self._database.journal_error(error, "written")
+        if isinstance(error, HooklineError):
+            return JournalError(error.message, remedy=error.remedy)
+        return JournalError(
+            f"the journal in {self._database} cannot be written: {type(error).__name__}: {error}.",
+            remedy="This is a fault in Hookline, or the process ran out of memory.",
+        )
+
+
+def add_event(connection: Connection, event: str, run_id: str, value: int, at: float) -> None:
+    """Add an entry to the list of what was created and deleted, in a transaction that has it alone."""
+    values = {"event": event, "run_id": run_id, "value": value, "at": at, "first_link": _FIRST_LINK}
+    values["body"] = _event_body(event, run_id, value, at)
+    connection.execute(_ADD_EVENT, columns(values))
+
+
+def create_run(connection: Connection, run: StoredRun) -> bool:
+    """Add a whole run, in a transaction that has the list alone. False when there is one with its id."""
+    first, *others = _chunks(run.rows)
+    (pid,) = ask_one(connection, "SELECT pg_backend_pid()")
+    values = _values(run.info, *first, pid)
+    if (
+        connection.execute(_CREATE, columns({**values, "position": 0, "head": run.head})).rowcount
+        != 1
+    ):
+        return False
+    for number, (links, bodies) in enumerate(others, start=1):
+        position = number * _ROWS_OF_A_BATCH
+        row = (position, b"".join(links), bodies, to_column(run.info.run_id))
+        connection.execute(_ADD_BATCH, row)
+    return True
+
+
+def _chunks(rows: list[Row]) -> Iterator[tuple[list[bytes], bytes]]:
+    for start in range(0, max(1, len(rows)), _ROWS_OF_A_BATCH):
+        chunk = rows[start : start + _ROWS_OF_A_BATCH]
+        yield [row.link for row in chunk], pack([row.body for row in chunk])
+
+
+def _values(info: RunInfo, links: list[bytes], bodies: bytes, pid: int) -> dict[str, object]:
+    """What both statements need to know."""
+    return {
+        **msgspec.structs.asdict(info),
+        "head": links[-1],
+        "links": b"".join(links),
+        "bodies": bodies,
+        "pid": pid,
+        "first_link": _FIRST_LINK,
+        "event": _event_body("created", info.run_id, 0, info.started_at),
+    }
+
+
+def columns(values: dict[str, object]) -> dict[str, object]:
+    """Values as PostgreSQL keeps them."""
+    return {name: to_column(value) for name, value in values.items()}
+
+
+def _event_body(event: str, run_id: str, value: int, at: float) -> bytes:
+    return msgspec.json.encode((event, run_id, value, at))
+
+
+def _key(*names: str) -> int:
+    digest = hashlib.sha256("\0".join(names).encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def _describe(application: str) -> str:
+    kind, _, rest = application.partition(" ")
+    host, _, pid = rest.rpartition(" ")
+    return f"process {pid} on {host}" if kind == "hookline" and host else "another process"
+
+
+def _too_large(run_id: str, body: bytes) -> JournalError:
+    record = msgspec.json.decode(body)
+    calls = [record.get("call"), record.get("result"), *record.get("calls", ())]
+    names = sorted({call["name"] for call in calls if call and call.get("name")})
+    tool = f"a record of tool '{', '.join(names)}'" if names else f"a record ({record['type']})"
+    return JournalError(
+        f"{tool} in run '{run_id}' has {len(body):,} bytes, and a journal in PostgreSQL takes {LARGEST_RECORD:,}.",
+        remedy="Let the tool write its output to a file, and give its path.",
+    )

@@ -1,0 +1,459 @@
+"""A journal in PostgreSQL, as far as it differs from the others: connections, locks, versions, roles, the password."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from postgres_server import PGBOUNCER, PgBouncer, PostgresServer, wait_until
+
+from hookline import AgentBuilder, RunStatus, tool
+from hookline.definition import definition
+from hookline.errors import JournalError, RunInUseError, UsageError
+from hookline.journal import (
+    CallSettled,
+    InboxCancel,
+    PostgresJournal,
+    PromptSubmitted,
+    Record,
+    RunStarted,
+)
+from hookline.journal.postgres import schema as tables
+from hookline.journal.postgres import writer
+from hookline.state import ToolResult
+from hookline.testing import ScriptedDriver, call, say
+
+Make = Callable[..., PostgresJournal]
+Story = Callable[..., list[Record]]
+
+
+def keep(journal: PostgresJournal, records: list[Record]) -> None:
+    """Write a run."""
+    claim = journal.claim_sync(records[0].run_id)
+    claim.write(records).result()
+    claim.give_back().result()
+
+
+def end_connections(server: PostgresServer) -> None:
+    """As when the network fails: whoever holds a lock in the database loses it."""
+    server.ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = 'agents' AND pid <> pg_backend_pid()"
+    )
+
+
+# --- content -------------------------------------------------------------------------------------------
+
+
+def test_text_that_postgresql_has_not_is_kept(postgres_journal: Make) -> None:
+    """NUL, and the characters that stand for it, in names and in records. Half of a surrogate pair is one `?`."""
+    journal = postgres_journal()
+    odd = ["a\0b", "\x1a", "\x1a0", "\x1a1\0", "\0\x1a\x1a0"]
+    for number, name in enumerate(odd):
+        start = RunStarted(name, 0, 1.0 + number, "agent", f"s{name}")
+        keep(journal, [start, PromptSubmitted(name, 1, 2.0, f"{name} \ud800")])
+    assert [info.run_id for info in journal.runs_sync()] == odd[::-1]
+    for name in odd:
+        assert [info.run_id for info in journal.runs_sync(session_id=f"s{name}")] == [name]
+        prompt = journal.read_sync(name)[1]
+        assert isinstance(prompt, PromptSubmitted)
+        assert prompt.text == f"{name} ?"
+    assert journal.check_sync().ok
+
+
+def test_a_record_that_is_too_large_names_its_tool(
+    postgres_journal: Make, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And how much is allowed. Nothing more of the run is written, and other runs are."""
+    monkeypatch.setattr(writer, "LARGEST_RECORD", 200)
+    journal = postgres_journal()
+    claim = journal.claim_sync("r")
+    records = story(steps=1)
+    records[6] = CallSettled("r", 6, 9.0, 0, ToolResult("x" * 300, call_id="call_0", name="echo"))
+    with pytest.raises(JournalError, match=r"tool 'echo' in run 'r' has \d+ bytes.*takes 200"):
+        claim.write(records).result()
+    keep(journal, story("other", steps=0)[:1])
+
+
+def test_runs_are_moved_from_file_to_database(
+    postgres_journal: Make, story: Story, sqlite: object
+) -> None:
+    """As JSON Lines, and back; what is there already is refused, and then nothing is added."""
+    journal, other = postgres_journal(), sqlite
+    keep(journal, story("a", steps=60))
+    keep(journal, story("b"))
+    lines = io.BytesIO()
+    journal.export_lines(None, lines)
+    assert sorted(other.import_lines(lines.getvalue().splitlines(keepends=True))) == ["a", "b"]  # type: ignore[attr-defined]
+    with pytest.raises(JournalError, match="in this journal already"):
+        journal.import_lines(lines.getvalue().splitlines(keepends=True))
+    journal.delete_sync("a")
+    journal.delete_sync("b")
+    journal.import_lines(lines.getvalue().splitlines(keepends=True))
+    assert journal.read_sync("a") == story("a", steps=60)
+    assert journal.check_sync().ok
+
+
+def test_a_backup_is_made_with_pg_dump(postgres_journal: Make, tmp_path: Path) -> None:
+    """And the error says so."""
+    with pytest.raises(JournalError, match=r"pg_dump --schema=journal_"):
+        postgres_journal().backup_sync(tmp_path / "copy")
+
+
+# --- locks ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_belongs_to_one_client(postgres_journal: Make, story: Story) -> None:
+    """The other one learns who has it."""
+    first, second = postgres_journal(), postgres_journal()
+    claim = first.claim_sync("r")
+    with pytest.raises(RunInUseError, match=f"by process {os.getpid()} on "):
+        second.claim_sync("r")
+    claim.give_back().result()
+    second.claim_sync("r").write(story()).result()
+
+
+def test_schemas_have_locks_of_their_own(postgres: PostgresServer, postgres_journal: Make) -> None:
+    """The same id in another schema is another run."""
+    postgres_journal().claim_sync("r")
+    postgres_journal(schema=postgres.new_schema()).claim_sync("r")
+
+
+def test_a_killed_process_has_no_run(postgres_journal: Make, story: Story) -> None:
+    """Its connection has ended, and so have its locks. What it had committed is there."""
+    journal = postgres_journal()
+    keep(journal, story("other"))
+    code = (
+        "import sys, time\n"
+        "from hookline.journal import PostgresJournal, RunStarted\n"
+        "claim = PostgresJournal(sys.argv[1], schema=sys.argv[2]).claim_sync('r')\n"
+        "claim.write([RunStarted('r', 0, 1.0, 'agent', 's')]).result()\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    database = journal._database
+    url = f"postgresql://{PostgresServer.user}@127.0.0.1:{database._given['port']}/agents"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, url, database.schema], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    with pytest.raises(RunInUseError, match=f"by process {process.pid} on "):
+        journal.claim_sync("r")
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+    def is_free() -> bool:
+        try:
+            journal.claim_sync("r").give_back().result()
+        except RunInUseError:
+            return False
+        return True
+
+    wait_until(is_free, "the run is free")
+    assert len(journal.read_sync("r")) == 1
+
+
+def test_a_lost_connection_loses_the_run(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """What is written with the claim fails, also when the client is connected again. The run can be claimed."""
+    journal, records = postgres_journal(), story()
+    claim = journal.claim_sync("r")
+    claim.write(records[:1]).result()
+    end_connections(postgres)
+    with pytest.raises(JournalError, match="no connection to the server"):
+        claim.write(records[1:2]).result()
+    assert journal.read_sync("r") == records[:1]
+    again = journal.claim_sync("r")
+    with pytest.raises(JournalError, match="not written any more"):
+        claim.write(records[1:2]).result()
+    again.write(records[1:]).result()
+    assert journal.read_sync("r") == records
+    assert journal.check_sync().ok
+
+
+def test_a_lost_run_is_not_written_after_another_took_it(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """The loser has not even noticed: the server compares where the run ends."""
+    first, second, records = postgres_journal(), postgres_journal(), story()
+    claim = first.claim_sync("r")
+    claim.write(records[:1]).result()
+    postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+    second.claim_sync("r").write(records[1:2]).result()
+    with pytest.raises(JournalError):
+        claim.write(records[1:3]).result()
+    assert second.read_sync("r") == records[:2]
+
+
+def test_the_server_process_must_be_the_one_with_the_lock(
+    postgres_journal: Make, story: Story
+) -> None:
+    """As behind a pooler that nobody recognised."""
+    journal, records = postgres_journal(), story()
+    claim = journal.claim_sync("r")
+    claim.write(records[:1]).result()
+    held = journal._open()._get_writer()._held  # type: ignore[attr-defined]
+    held["r"] += 1
+    with pytest.raises(JournalError, match="written or deleted by someone else"):
+        claim.write(records[1:2]).result()
+    assert journal.read_sync("r") == records[:1]
+
+
+async def test_many_runs_share_a_commit(postgres_journal: Make, story: Story) -> None:
+    """One of them that cannot be written is no concern of the others."""
+    journal = postgres_journal()
+    claims = [await journal.claim(f"r{number}") for number in range(20)]
+    held = journal._open()._get_writer()._held  # type: ignore[attr-defined]
+    held["r7"] = 1
+    writes = [
+        claim.write(story(f"r{number}")[start : start + 2])
+        for start in (0, 2)
+        for number, claim in enumerate(claims)
+    ]
+    results = await asyncio.gather(*map(asyncio.wrap_future, writes), return_exceptions=True)
+    failed = [number for number, result in enumerate(results) if result is not None]
+    assert failed == [7, 27]
+    assert len(await journal.runs()) == 19
+    assert (await journal.check()).ok
+
+
+def test_a_restarted_server_is_found_again(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """Connections that were idle are replaced, without an error."""
+    journal = postgres_journal()
+    keep(journal, story("a"))
+    postgres.stop()
+    with pytest.raises(JournalError, match="no connection to the server"):
+        journal.runs_sync()
+    postgres.start()
+    keep(journal, story("b"))
+    assert [info.run_id for info in journal.runs_sync()] == ["b", "a"]
+
+
+# --- settings ------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_set_as_promised(postgres_journal: Make) -> None:
+    """Whatever the server is set to."""
+    with postgres_journal()._database.connect() as connection:
+        shown = {
+            name: connection.execute(f"SHOW {name}".encode()).fetchone()
+            for name in (
+                "synchronous_commit",
+                "lock_timeout",
+                "tcp_keepalives_idle",
+                "tcp_user_timeout",
+            )
+        }
+        assert shown == {
+            "synchronous_commit": ("on",),
+            "lock_timeout": ("10s",),
+            "tcp_keepalives_idle": ("3",),
+            "tcp_user_timeout": ("9000",),
+        }
+        assert connection.info.get_parameters()["keepalives_idle"] == "3"
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
+@pytest.mark.parametrize("mode", ["transaction", "statement", "session"])
+def test_a_pooler_that_shares_processes_is_refused(
+    mode: str, postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """With the remedy. In session mode it is as good as the server itself."""
+    pooler = PgBouncer(postgres, mode)
+    try:
+        journal = postgres_journal(url=postgres.url(port=pooler.port))
+        if mode == "session":
+            keep(journal, story())
+            assert journal.read_sync("r") == story()
+        else:
+            with pytest.raises(JournalError, match=f"pooler in {mode} mode.*session mode"):
+                journal.runs_sync()
+        journal.close_sync()
+    finally:
+        pooler.close()
+
+
+def test_the_time_is_that_of_the_database(
+    postgres_journal: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on a machine whose clock is wrong is listed where it belongs."""
+
+    def run(journal: PostgresJournal, run_id: str) -> None:
+        agent = (
+            AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_journal(journal).build()
+        )
+        assert agent.run_sync("go", run_id=run_id).status is RunStatus.COMPLETED
+
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() + 600)
+    monkeypatch.setattr(definition.SystemClock, "now", staticmethod(time.time))
+    run(postgres_journal(), "ahead")
+    monkeypatch.setattr(time, "time", right)
+    monkeypatch.setattr(definition.SystemClock, "now", staticmethod(right))
+    journal = postgres_journal()
+    run(journal, "right")
+    assert [info.run_id for info in journal.runs_sync()] == ["right", "ahead"]
+
+
+# --- the URL and the password --------------------------------------------------------------------------
+
+
+def test_the_password_is_shown_nowhere(postgres: PostgresServer) -> None:
+    """Not in `repr`, not in errors, not when the URL is wrong."""
+    secret = "s3cr3t-w0rd"
+    url = f"postgresql://ann:{secret}@127.0.0.1:{postgres.port}/agents"
+    journal = PostgresJournal(url)
+    assert secret not in repr(journal) + str(journal)
+    wrong = (
+        f"postgresql://ann:{secret}@127.0.0.1:1/agents",
+        f"postgresql://nobody:{secret}@127.0.0.1:{postgres.port}/nowhere",
+        f"postgresql://ann:{secret}@[::1/agents",
+        f"postgresql://ann:%zz{secret}@h/agents",
+        f"host=h password='{secret}",
+        f"{secret}",
+    )
+    for each in wrong:
+        with pytest.raises((JournalError, UsageError)) as caught:
+            PostgresJournal(each).runs_sync()
+        seen: BaseException | None = caught.value
+        while seen is not None:
+            assert secret not in f"{seen!r}{seen}"
+            seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+
+def test_the_url_comes_from_the_environment(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Or from a service file, as for every program that uses libpq."""
+    schema = postgres.new_schema()
+    monkeypatch.delenv("HOOKLINE_DATABASE_URL", raising=False)
+    with pytest.raises(UsageError, match="HOOKLINE_DATABASE_URL"):
+        PostgresJournal()
+    monkeypatch.setenv("HOOKLINE_DATABASE_URL", postgres.url())
+    assert PostgresJournal(schema=schema).runs_sync() == []
+    (tmp_path / "services").write_text(
+        f"[agents]\nhost=127.0.0.1\nport={postgres.port}\ndbname=agents\nuser={postgres.user}\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    assert PostgresJournal("service=agents", schema=schema).runs_sync() == []
+
+
+@pytest.mark.parametrize("name", ["", "Big", 'a"b', "a b", "1a", "x" * 64, "a;drop"])
+def test_a_schema_has_a_plain_name(name: str) -> None:
+    """So that nobody has to quote it."""
+    with pytest.raises(UsageError, match="schema"):
+        PostgresJournal("postgresql://h/d", schema=name)
+
+
+# --- versions and roles --------------------------------------------------------------------------------
+
+
+def test_tables_of_another_version_are_refused(
+    postgres: PostgresServer, postgres_journal: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the remedy: nothing is migrated on the way."""
+    with pytest.raises(JournalError, match=r"not there.*hookline database migrate"):
+        PostgresJournal(postgres.url(), schema="nothing_here").runs_sync()
+    journal = postgres_journal()
+    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE more (id bigint)"))
+    with pytest.raises(
+        JournalError, match=r"version 1, and this Hookline needs 2.*database migrate"
+    ):
+        journal.runs_sync()
+    newer = postgres_journal()
+    assert newer.migrate_sync() == (1, 2)
+    assert newer.migrate_sync() == (2, 2)
+    assert newer.runs_sync() == []
+    monkeypatch.undo()
+    with pytest.raises(JournalError, match=r"version 2 by a newer Hookline.*Upgrade"):
+        postgres_journal().runs_sync()
+    with pytest.raises(JournalError, match=r"version 2 by a newer Hookline.*Upgrade"):
+        postgres_journal().migrate_sync()
+
+
+def test_of_several_that_migrate_one_does_it(postgres: PostgresServer) -> None:
+    """The others find it done."""
+
+    async def migrate() -> list[tuple[int, int]]:
+        journals = [PostgresJournal(postgres.url(), schema="at_once") for _ in range(6)]
+        return await asyncio.gather(*(journal.migrate() for journal in journals))
+
+    assert sorted(asyncio.run(migrate())) == [(0, 1)] + [(1, 1)] * 5
+
+
+# --- agents --------------------------------------------------------------------------------------------
+
+
+def test_an_agent_works_with_it(postgres_journal: Make) -> None:
+    """A run with a tool, and what it was afterwards."""
+    did: list[int] = []
+
+    @tool
+    def act(number: int) -> str:
+        """Do it."""
+        did.append(number)
+        return "ok"
+
+    journal = postgres_journal()
+    driver = ScriptedDriver([call("act", number=1), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(act).with_journal(journal).build()
+    assert agent.run_sync("go", run_id="r").text == "done"
+    assert did == [1]
+    assert agent.resume_sync("r").text == "done"
+    assert journal.check_sync().ok
+
+
+ROLES = Path(__file__).parents[2] / "docs/postgres.md"
+
+
+def test_the_documented_rights_are_enough(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """Each role can do its own task and not the next one; none may create a table."""
+    page = ROLES.read_text(encoding="utf-8")
+    grants = page.partition("```sql\n")[2].partition("```")[0]
+    schema = postgres_journal()._database.schema
+    for role in ("reader", "approver", "worker", "keeper"):
+        postgres.ask(f"CREATE ROLE {role} LOGIN")
+    postgres.ask(grants.replace("hookline", schema))
+    postgres.ask("GRANT worker TO keeper")
+    try:
+        reader, approver, worker, keeper = (
+            postgres_journal(url=postgres.url(user=role))
+            for role in ("reader", "approver", "worker", "keeper")
+        )
+        keep(worker, story("r"))
+        keep(worker, story("later"))
+        for each in (reader, approver, worker, keeper):
+            assert each.read_sync("r") == story("r")
+            assert each.check_sync().ok
+        for role in ("reader", "approver", "worker", "keeper"):
+            other = postgres_journal(url=postgres.url(user=role), schema="other")
+            with pytest.raises(JournalError, match="may not do this"):
+                other.migrate_sync()
+        answer = InboxCancel(run_id="r", by="ann")
+        with pytest.raises(JournalError, match=r"may not do this.*docs/postgres.md"):
+            reader.post_sync(answer)
+        approver.post_sync(answer)
+        assert [message.by for message in worker.inbox_sync("r")] == ["ann"]
+        with pytest.raises(JournalError, match="may not do this"):
+            keep(approver, story("new"))
+        with pytest.raises(JournalError, match="may not do this"):
+            worker.delete_sync("r")
+        assert keeper.delete_sync("r") == ["r"]
+    finally:
+        for role in ("keeper", "reader", "approver", "worker"):
+            postgres.ask(f"DROP OWNED BY {role}")
+            postgres.ask(f"DROP ROLE {role}")
