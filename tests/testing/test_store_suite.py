@@ -392,7 +392,7 @@ class WritesAfterAFailure(Broken):
 
     class kind(Passing):
         def write(self, records: Sequence[Record]) -> Future[None]:
-            self.claim._failure = None
+            self.claim.failure = None
             return self.claim.write(records)  # type: ignore[no-any-return]
 
 

@@ -191,6 +191,27 @@ def test_what_only_root_may_read_is_known_by_its_mode(tmp_path: Path) -> None:
     assert "c" not in found
 
 
+def test_what_cannot_be_looked_at_is_hidden_and_ends_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root without all capabilities: a closed directory of another user is no reason to show what is beside it."""
+    for name in ("a", "closed", "unlisted", "z"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "key").write_text("x")
+        (tmp_path / name / "key").chmod(0o600)
+    (tmp_path / "closed").chmod(0o700)
+    listdir, scandir = os.listdir, os.scandir
+
+    def refuse(path: str, name: str) -> None:
+        if path.endswith(name):
+            raise PermissionError(13, "no", path)
+
+    monkeypatch.setattr(os, "listdir", lambda path: refuse(path, "closed") or listdir(path))
+    monkeypatch.setattr(os, "scandir", lambda path: refuse(path, "unlisted") or scandir(path))
+    found = {os.path.relpath(each, tmp_path) for each in private_below(str(tmp_path), 2)}
+    assert found == {"a/key", "closed", "unlisted", "z/key"}
+
+
 def test_an_empty_file_of_the_system_is_not_covered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

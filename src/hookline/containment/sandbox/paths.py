@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import itertools
 import os
@@ -173,18 +172,28 @@ def private_below(directory: str, depth: int) -> list[str]:
     costs a mount: no locks and nothing empty is. With many files the directory that they are in is found, too.
     """
     files, found = list[str](), list[str]()
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                continue
-            is_directory, facts = entry.is_dir(), entry.stat(follow_symlinks=False)
-            opens = stat.S_IXOTH if is_directory else stat.S_IROTH
-            if not facts.st_mode & opens:
-                holds = os.listdir(entry.path) if is_directory else facts.st_size
-                if holds and _is_for_us(entry.path, facts):
-                    (found if is_directory else files).append(entry.path)
-            elif is_directory and depth > 1:
-                found += private_below(entry.path, depth - 1)
+    try:
+        with os.scandir(directory) as opened:
+            entries = [entry for entry in opened if not entry.is_symlink()]
+    except FileNotFoundError:
+        return []
+    except OSError:  # what cannot be looked at may hold anything
+        return [directory]
+    for entry in entries:
+        is_directory, is_open = entry.is_dir(), True
+        try:
+            facts = entry.stat(follow_symlinks=False)
+            is_open = bool(facts.st_mode & (stat.S_IXOTH if is_directory else stat.S_IROTH))
+            holds = is_open or (os.listdir(entry.path) if is_directory else facts.st_size)
+            is_private = not is_open and bool(holds) and _is_for_us(entry.path, facts)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            is_open, is_private = False, True
+        if is_private:
+            (found if is_directory else files).append(entry.path)
+        elif is_open and is_directory and depth > 1:
+            found += private_below(entry.path, depth - 1)
     is_crowded = len(files) > _MOST_FILES and directory not in _PRIVATE
     return [*found, *files, *([directory] if is_crowded else [])]
 
