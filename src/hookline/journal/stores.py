@@ -21,9 +21,10 @@ from hookline.errors import UsageError
 from hookline.journal.chain import CheckReport
 from hookline.journal.connection import Synchronous, closed_error, forked_error
 from hookline.journal.inbox import InboxMessage
+from hookline.journal.operations import Journal
 from hookline.journal.record import EarlierRun, Record
 from hookline.journal.run_info import RunInfo, SessionInfo
-from hookline.journal.sqlite import Journal, JournalFile, JournalInMemory
+from hookline.journal.sqlite import JournalFile, JournalInMemory
 from hookline.journal.store import JournalStore
 from hookline.journal.writer import RunClaim
 from hookline.state import RunStatus

@@ -18,6 +18,7 @@ from hookline.journal.chain import StoredRun
 from hookline.journal.connection import closed_error, forked_error
 from hookline.journal.history import digest
 from hookline.journal.inbox import InboxMessage, encode_message, is_new
+from hookline.journal.operations import Journal, check_references
 from hookline.journal.postgres.database import (
     Connection,
     Database,
@@ -27,7 +28,6 @@ from hookline.journal.postgres.database import (
 )
 from hookline.journal.postgres.schema import check_version, migrate
 from hookline.journal.postgres.writer import Writer, add_event, create_run
-from hookline.journal.sqlite import Journal, check_references
 from hookline.journal.stores import OpenedStore
 from hookline.journal.tables import Tables, continued_error, run_exists_error
 from hookline.journal.writer import Release
@@ -62,8 +62,8 @@ class PostgresJournal(OpenedStore):
         """Between the clock of this machine and that of the database, as of the last connection."""
         return self._database.clock_offset
 
-    def _connect(self) -> PostgresTablesJournal:
-        return PostgresTablesJournal(self._database)
+    def _connect(self) -> JournalInPostgres:
+        return JournalInPostgres(self._database)
 
     async def migrate(self) -> tuple[int, int]:
         """Make the tables, or bring them up to date. Returns their version before and now.
@@ -79,7 +79,7 @@ class PostgresJournal(OpenedStore):
             return migrate(connection, self._database)
 
 
-class PostgresTablesJournal(Journal):
+class JournalInPostgres(Journal):
     """The journal in a database, connected when it is first asked."""
 
     def __init__(self, database: Database) -> None:
