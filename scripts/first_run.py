@@ -52,8 +52,8 @@ def commands(readme: str) -> list[str]:
 
 
 def has_answer(printed: str) -> bool:
-    """Whether `hookline demo` asked the real model, and got an answer."""
-    return ANSWERED in printed.partition(ASKS)[2]
+    """Whether `hookline demo` asked the real model, and got an answer before it ran another command."""
+    return ANSWERED in printed.partition(ASKS)[2].partition("\n$ ")[0]
 
 
 class User:

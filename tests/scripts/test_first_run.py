@@ -44,6 +44,7 @@ def test_only_the_answer_of_a_real_model_counts(script: ModuleType) -> None:
     for answer in ("The answer is right.\n", "The answer is wrong: it is on Thursday.\n"):
         assert script.has_answer(real + answer)
         assert not script.has_answer(scripted + answer)
+        assert not script.has_answer(real + scripted + answer)
     assert not script.has_answer(real)
 
 
