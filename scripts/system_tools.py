@@ -41,7 +41,8 @@ WANTED = (
     Tool("ripgrep", "ripgrep", "rg"),
     Tool("bubblewrap", "bubblewrap", "bwrap"),
     Tool("direnv", "direnv", "direnv"),
-    # These consist of many packages, which are not unpacked one by one.
+    # These consist of several packages, which are not unpacked one by one.
+    Tool("jq", "jq", "jq", "debian as root"),
     Tool("zsh", "zsh", "zsh", "debian as root"),
     Tool("fish", "fish", "fish", "debian as root"),
     Tool("Cargo", "cargo", "cargo", "debian as root"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hookline.command_hooks.dialect import Transcripts, dialect_named
 from hookline.state import AssistantMessage, ToolCall, ToolMessage
 from hookline.testing import call, say
 
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 PLACE = RunFacts("/p", "/p", "s")
 SHELL = AssistantMessage("looking", (ToolCall("c1", "bash", {"command": "ls"}),))
 PATCH = AssistantMessage("", (ToolCall("c2", "write", {"path": "a", "content": "x"}),))
@@ -135,6 +137,7 @@ def test_old_ones_are_looked_for_once_a_day(
     assert is_removed_at(month + day)
 
 
+@needs_jq
 @pytest.mark.parametrize(
     ("dialect", "event", "key", "words"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ def test_a_damaged_message_is_reported(tmp_path: Path, story: Story) -> None:
     with SQLiteJournal(path) as journal:
         keep(journal, story())
         journal.post_sync(answer())
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE inbox SET message = '{}'")
     with SQLiteJournal(path) as journal, pytest.raises(JournalError, match="an inbox holds"):
         journal.inbox_sync("r")

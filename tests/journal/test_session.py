@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def _again(record: Record) -> Record:
 def test_a_session_with_the_status_of_a_run_is_damage(path: Path, sqlite: SQLiteJournal) -> None:
     """An edit of the list is reported as damage when sessions are listed."""
     sqlite.claim_sync("session/s").write(records()).result()
-    with sqlite3.connect(path) as edited:
+    with closing(sqlite3.connect(path)) as edited, edited:
         edited.execute("UPDATE runs SET status = 'failed'")
     edited.close()
     with pytest.raises(JournalError, match=r"damaged: session 's' has the status 'failed'"):

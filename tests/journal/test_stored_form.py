@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def builder(*turns: Any) -> AgentBuilder:
 
 def count_stored(path: Path, text: str) -> int:
     """How often a text is in the records of a journal file."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT records FROM batches").fetchall()
     return sum(records.count(text) for (records,) in rows)
 

@@ -17,6 +17,7 @@ Limits = dict[str, int]
 NEVER_CONTENT = Case(
     (("delegate",),), (("subagent_stop", "object"),), (("busy",),), approver="edit"
 )
+EDITED = Case((("look",),), (("before_tool_use", "policy ask"),), approver="edit")
 CHANGED_BY_CHILD = Case((("delegate",),), child_hooks=(("before_tool_use", "rewrite"),))
 LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
 
@@ -39,6 +40,7 @@ async def check(tape: Tape, case: Case, limits: Limits) -> None:
 @example(case=Case((("look",), ("unknown", "look too"))), limits={"tool_calls": 2}, part=0.6)
 @example(case=NEVER_CONTENT, limits={}, part=0.5)
 @example(case=CHANGED_BY_CHILD, limits={"tool_calls": 1}, part=1.0)
+@example(case=EDITED, limits={}, part=0.5)
 @given(case=cases, limits=st.sampled_from(LIMITS), part=st.floats(0, 1))
 def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: float) -> None:
     """As the kill left it, and after it was resumed."""

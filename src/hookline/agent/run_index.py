@@ -111,6 +111,8 @@ class HookRounds:
             is_known = self._taken_up.pop(place, None) is not None or place in self._open
             if not is_known:
                 self._at[place].append([])
+        for known in self._open:  # what a dead process began of it is complete now
+            self._taken_up.pop(known, None)
         self._open.clear()
         for ran in hooks_in((record,)):  # a default guard that stood alone
             self._note(ran)

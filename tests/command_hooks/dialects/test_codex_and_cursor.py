@@ -21,6 +21,8 @@ from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramRes
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import ScriptedDriver, call, calls, say
 
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+
 
 def said(dialect: str, event: str, ran: ProgramResult) -> ProgramAnswer:
     """What the end of a program means at an event of a dialect."""
@@ -55,6 +57,7 @@ def test_after_a_tool_codex_puts_the_feedback_in_place_of_the_result(
     assert (result.status, result.text) == (RunStatus.COMPLETED, "done")
 
 
+@needs_jq
 def test_a_guard_for_claudes_files_guards_codexs_patches(stage: Any) -> None:
     """It looks for a path and a content, and finds them beside the patch."""
     guard = """jq -e '.tool_input.content | contains("eval(")' >/dev/null && { echo 'no eval' >&2; exit 2; }; exit 0"""
@@ -68,6 +71,7 @@ def test_a_guard_for_claudes_files_guards_codexs_patches(stage: Any) -> None:
     assert tool_texts(result) == ["Blocked: no eval", "wrote b.py"]
 
 
+@needs_jq
 def test_a_patch_that_comes_back_unchanged_is_no_change(stage: Any) -> None:
     """Also if only the patch comes back. A changed argument beside it counts."""
     made = '{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "allow", updatedInput: %s}}'
@@ -274,6 +278,7 @@ def test_how_a_session_ended(stage: Any, dialect: str, event: str, good: str, ba
     assert reasons == [good, bad]
 
 
+@needs_jq
 def test_a_rewritten_command_changes_no_tool_that_reads(stage: Any) -> None:
     """To Codex's hooks it is `cat`, and people have hooks that put another program before it."""
     made = (
@@ -287,6 +292,7 @@ def test_a_rewritten_command_changes_no_tool_that_reads(stage: Any) -> None:
     assert tool_texts(result) == ["content of a", "ran short ls"]
 
 
+@needs_jq
 @pytest.mark.parametrize("key", ["file_path", "path"])
 def test_cursors_files_by_either_name(stage: Any, key: str) -> None:
     """A guard finds the path under both, and may change either."""

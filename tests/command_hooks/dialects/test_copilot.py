@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramRes
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import call, say
 
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 PROGRESS = json.dumps({"type": "progress", "message": "checking", "temporary": True})
 DENY = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "not here"})
 
@@ -169,6 +171,7 @@ def test_a_refused_permission_may_end_the_run(stage: Any) -> None:
     assert (result.status, result.text) == (RunStatus.STOPPED, "")
 
 
+@needs_jq
 def test_a_prompt_is_rewritten_for_the_model(stage: Any) -> None:
     """By the event that is about what the model gets."""
     command = "jq -c '{modifiedTransformedPrompt: (.transformedPrompt + \", briefly\")}'"
@@ -177,6 +180,7 @@ def test_a_prompt_is_rewritten_for_the_model(stage: Any) -> None:
     assert result.state.messages[0].text == "explain it, briefly"
 
 
+@needs_jq
 def test_paths_are_as_the_model_wrote_them(stage: Any) -> None:
     """Guards there look at how a path begins."""
     only = "jq -e '.toolArgs | fromjson | .path | startswith(\"src/\")' >/dev/null || exit 3"
@@ -217,6 +221,7 @@ def test_a_failing_guards_words_are_the_reason(dialect: str, event: str) -> None
     assert said(event, ProgramResult(1, "looking\n", "plans only"), dialect).reason == "plans only"
 
 
+@needs_jq
 @pytest.mark.parametrize("is_inside", [True, False])
 def test_an_objection_to_the_end_in_the_words_of_either(stage: Any, is_inside: bool) -> None:
     """VS Code has it inside, Claude and Copilot at the top."""

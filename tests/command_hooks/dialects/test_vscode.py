@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hookline.errors import UsageError
 from hookline.state import ToolCall
 from hookline.testing import call, say
 
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 PLACE = RunFacts("/p", "/p", "s")
 VSCODE = all_dialects()["vscode"]
 TEXT = st.text("abc/.x", min_size=1, max_size=8)
@@ -68,6 +70,7 @@ def test_a_tool_has_the_name_that_the_script_knows(stage: Any, words: str, name:
     assert (sent["tool_name"], sent["native_tool_name"]) == (name, "bash")
 
 
+@needs_jq
 def test_the_names_may_be_in_what_the_script_runs(stage: Any) -> None:
     """A file beside it that it reads."""
     stage.script("tools/names.sh", "TERMINAL=run_in_terminal\n")
@@ -286,6 +289,7 @@ def test_a_failure_that_is_printed_on_stdout() -> None:
     assert answer.problem == "it ended with exit code 1: no configuration was found"
 
 
+@needs_jq
 def test_the_users_own_scripts_are_read_too(stage: Any, tmp_path: Path) -> None:
     """Beside the file that names them."""
     own = tmp_path / "HOME" / "guards"
@@ -365,6 +369,7 @@ def test_variables_in_variables(stage: Any) -> None:
     assert (stage.root / "seen").read_text().endswith("/HOME/log\n")
 
 
+@needs_jq
 def test_a_plugin_of_copilot_gets_its_directory_and_its_data_directory(stage: Any) -> None:
     """In variables, and in the words of a program that no shell reads; its scripts are read where it is."""
     root = ".copilot/installed-plugins/shop/guard"
@@ -385,6 +390,7 @@ def test_a_place_that_a_hook_has_not_is_left_as_it_is(stage: Any, name: str) -> 
     assert tool_texts(stage.run(stage.discover())) == ["ran ls"]
 
 
+@needs_jq
 @pytest.mark.parametrize("is_own", [True, False])
 def test_a_script_that_looks_for_failures_gets_them(stage: Any, is_own: bool) -> None:
     """Old files get them with all other results; a file with the newer event does not."""
