@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 from terminal import Terminal
 
@@ -101,6 +102,51 @@ def test_the_spinner_continues_below_a_line(place: Any) -> None:
     rest = terminal.seen.partition("Well.")[2]
     assert "thinking" not in rest
     assert all("thinking" not in line.rpartition("\x1b[K")[2] for line in terminal.seen.split("\n"))
+
+
+_STALLS = """
+import asyncio, os
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver
+from hookline.state import InferenceResponse
+
+_PARTS = ("a" * 39, "b" * 30 + "漢字 and", " then the end.")
+
+class Stalls(ScriptedDriver):
+    async def infer(self, request, turn):
+        for number, text in enumerate(_PARTS):
+            turn.emit_text(text)
+            while not os.path.exists(f"go{number}"):
+                await asyncio.sleep(0.01)
+        return InferenceResponse(text="".join(_PARTS))
+
+def agent():
+    return AgentBuilder().with_driver(Stalls([]))
+"""
+
+
+def test_a_stream_that_stalls_moves(place: Any) -> None:
+    """The spinner stands below the text that has come, also at the end of the window, and leaves nothing behind."""
+    place.write("stalls.py", _STALLS)
+    terminal = opened(place, "run", "stalls:agent", "Go.", columns=40)
+    terminal.resize(40, rows=4)
+    screen = pyte.Screen(40, 4)
+    stream = pyte.Stream(screen)
+    ends = ("a" * 39, "漢字 and", "then the end.")
+    for number, text in enumerate(ends):
+        terminal.wait_for(text)
+        terminal.wait_for("thinking 1 s\x1b8")
+        terminal.wait_for("thinking 2 s\x1b8")
+        screen.reset()
+        stream.feed(terminal.seen)
+        *before, last = [line.rstrip() for line in screen.display if line.strip()]
+        assert "thinking" in last
+        assert "thinking" not in "".join(before)
+        place.write(f"go{number}", "")
+    assert before[-2:] == ["b" * 29 + "漢字 and th", "en the end."]
+    assert terminal.end() == 0
+    stream.feed(terminal.seen)
+    assert "thinking" not in "".join(screen.display)
 
 
 _FETCHES = """
