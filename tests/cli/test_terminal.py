@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,6 +148,42 @@ def test_a_stream_that_stalls_moves(place: Any) -> None:
     assert terminal.end() == 0
     stream.feed(terminal.seen)
     assert "thinking" not in "".join(screen.display)
+
+
+_REFUSES = """
+import logging
+from hookline import AgentBuilder, HookOutcome
+from hookline.drivers import ScriptedDriver, call, say
+
+class Warns(ScriptedDriver):
+    async def infer(self, request, turn):
+        logging.getLogger("hookline").warning("a model that is " + "very " * 16 + "small")
+        return await super().infer(request, turn)
+
+def refuse(ctx):
+    return HookOutcome.block("the files here are shared " + "with others " * 6 + "so ask first")
+
+def agent():
+    driver = Warns([call("look", path="x" * 70), say("No.")])
+    return AgentBuilder().with_driver(driver).with_tools(look).on_before_tool_use(refuse)
+
+def look(path: str) -> str:
+    "Look."
+    return "nothing"
+"""
+
+
+def test_reasons_and_notices_are_wrapped_and_the_command_stays_whole(place: Any) -> None:
+    """A verdict is read to its end in 80 columns, a line of progress is cut, and nothing is broken in a word."""
+    place.write("refuses.py", _REFUSES)
+    terminal = opened(place, "run", "refuses:agent", "Go.", columns=80)
+    assert terminal.end() == 0
+    lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", terminal.seen).replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= 80
+    said = " ".join(" ".join(lines).split())
+    assert "very small" in said
+    assert "with others so ask first no Blocked:" in said
+    assert any(re.match(r'reopen: hookline run --from \S+ "\.\.\."$', line) for line in lines)
 
 
 _FETCHES = """

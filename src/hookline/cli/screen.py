@@ -19,6 +19,7 @@ from hookline.cli.terminal import (
     is_terminal,
     printable,
     width,
+    wrap_text,
 )
 from hookline.journal import (
     ApprovalAnswered,
@@ -46,6 +47,7 @@ _BELOW, _BACK = "\x1bD\x1b[A\x1b7\x1bD", "\x1b8"
 """To the line below, which is made if there is none, and back. Nothing scrolls between the two."""
 _THINKING = "thinking"
 _HOOKS = "asking hooks"
+_INDENT = "    "
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
 _NOT_RUN = ("blocked", "denied", "invalid", "not_run")
@@ -107,7 +109,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Show a line of the command itself, about text of others."""
-        self.say(f"hookline: {printable(text)}")
+        self.say(self.wrap(f"hookline: {printable(text)}"))
 
     # --- records --------------------------------------------------------------------------------------
 
@@ -259,9 +261,9 @@ class Screen:
             self._show_failure()
             self._failure = failed, text
         else:
-            self.line(text)
+            self.sentence(text)
         if record.message:
-            self.line(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
+            self.sentence(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
         if call is not None and record.verdict == "block":
             self._above = (record.run_id, record.call_id)
         if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
@@ -270,16 +272,26 @@ class Screen:
     def _show_error(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
         does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
-        self.line(f"{depth}  {self.paint('error', 'red')} {error_text(record.error)} ({does})")
+        self.sentence(f"{depth}  {self.paint('error', 'red')} {error_text(record.error)} ({does})")
         if record.action in ("retry", "fallback"):
             self._streamed = ""
 
     # --- lines ----------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        """Show a line of progress."""
+        """Show a line of progress. What does not fit is cut off."""
         if not self.quiet:
             self.say(fit_line(text, is_terminal(self.err)))
+
+    def sentence(self, text: str) -> None:
+        """Show progress that a person must be able to read to its end, such as a verdict with its reason."""
+        if not self.quiet:
+            self.say(self.wrap(fit_line(text, is_live=False)))
+
+    def wrap(self, text: str) -> str:
+        """Break a text between words to fit the terminal. In a pipe it stays as it is."""
+        is_live = is_terminal(self.err)
+        return "\n".join(wrap_text(text, width(), _INDENT)) if is_live else text
 
     def say(self, text: str) -> None:
         """Show a line, also in quiet mode. The spinner continues below it."""
@@ -346,7 +358,7 @@ class Screen:
     def _show_failure(self) -> None:
         held, self._failure = self._failure, None
         if held is not None:
-            self.line(held[1])
+            self.sentence(held[1])
 
 
 def error_text(error: ErrorInfo) -> str:
