@@ -118,7 +118,7 @@ def _ask(guards: Guards) -> str:
         if differences:
             _print("What has changed:", differences)
     print(
-        f"Type {words}. Anything else quits.\n[quit] ",
+        f"Type {words}.\nAnything else quits. [quit] ",
         end="",
         file=sys.stderr,
         flush=True,

@@ -47,7 +47,7 @@ _BELOW, _BACK = "\x1bD\x1b[A\x1b7\x1bD", "\x1b8"
 """To the line below, which is made if there is none, and back. Nothing scrolls between the two."""
 _THINKING = "thinking"
 _HOOKS = "asking hooks"
-_INDENT = "    "
+_INDENT = "      "
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
 _NOT_RUN = ("blocked", "denied", "invalid", "not_run")
@@ -109,7 +109,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Show a line of the command itself, about text of others."""
-        self.say(self.wrap(f"hookline: {printable(text)}"))
+        self.say(f"hookline: {printable(text)}")
 
     # --- records --------------------------------------------------------------------------------------
 
