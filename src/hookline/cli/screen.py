@@ -264,7 +264,7 @@ class Screen:
             self.sentence(text)
         if record.message:
             self.sentence(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
-        if call is not None and record.verdict == "block":
+        if call is not None and record.verdict in ("block", "stop"):
             self._above = (record.run_id, record.call_id)
         if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
             self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))

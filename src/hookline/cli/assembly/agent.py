@@ -86,10 +86,10 @@ def _check_tool_names(agent: Agent, settings: Settings, additions: AgentAddition
     configuration = settings.configuration
     approvals = configuration.approvals
     has_match = any(hook.match is not None for hook in configuration.hooks)
-    if approvals.deny or approvals.ask or approvals.allow or has_match:
+    if approvals.deny or approvals.ask or approvals.allow or has_match or settings.target:
         from hookline.cli.assembly.tool_names import check_tool_names
 
-        check_tool_names(agent.definition.toolbox, settings, additions.warn)
+        check_tool_names(agent.definition, settings, additions.warn)
     commands: CommandHooks | None = additions.found.get("commands")
     for note in commands.never_asked(agent.definition) if commands is not None else ():
         additions.warn(f"{note.text} {note.remedy}")
