@@ -384,6 +384,46 @@ def test_a_signal_to_end_is_obeyed_whatever_a_hook_does(place: Any, stuck: Termi
     assert "running" in place.run("runs").stdout
 
 
+_STARTS = """
+import os, pathlib, subprocess
+
+def guard(ctx):
+    program = subprocess.Popen(["sh", "-c", "sleep 600; true"])
+    pathlib.Path("pid.new").write_text(str(program.pid))
+    os.rename("pid.new", "pid")
+    program.wait()
+"""
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="the system says nothing about processes"
+)
+def test_what_a_hook_has_started_itself_ends_too(place: Any) -> None:
+    """A hook in Python that waits for a program cannot be interrupted: the watchdog ends both."""
+    place.write("hooks.py", _STARTS)
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "hooks:guard"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE)
+    pid_file = place.project / "pid"
+    while not pid_file.exists():
+        time.sleep(0.05)
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.end() == -signal.SIGKILL
+    until = time.monotonic() + 30
+    while is_alive(int(pid_file.read_text())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_alive(int(pid_file.read_text()))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
 def test_a_run_whose_process_died_continues(place: Any) -> None:
     """In another process, from its id; what was cut off is not run again behind anybody's back."""
     command = "touch started && sleep 5"
