@@ -20,6 +20,8 @@ _BESIDE = b"exec(marshal.load(open("
 """What the command line of a program beside the command has: see `from_pipe`."""
 _AFTER_PRESSES = 0.7
 """Seconds from the third Ctrl-C to the end."""
+_PAUSE = 0.2
+"""Seconds between two looks at what the command has started, once it is to end."""
 _AFTER_TERMINATE = 4.0
 """Seconds to save the run and to end what it has started."""
 
@@ -32,19 +34,21 @@ def main(signals: int, command: int) -> None:
     poll.register(signals, select.POLLIN)
     presses = 0
     after_presses = after_terminate = float("inf")
+    started: list[int] = []
     while True:
+        if after_terminate < float("inf") and os.getppid() == command:
+            started = _started_by(command)
         deadline = min(after_presses, after_terminate)
-        left = None if deadline == float("inf") else max(0.0, deadline - time.monotonic()) * 1000
-        if not poll.poll(left):
+        left = max(0.0, deadline - time.monotonic())
+        if not poll.poll(None if deadline == float("inf") else min(left, _PAUSE) * 1000):
+            if time.monotonic() < deadline:
+                continue
             if os.getppid() == command:  # else it has ended, and its number may be another's
-                for pid in (command, *_started_by(command)):
-                    try:  # noqa: SIM105 - contextlib takes long to import
-                        os.kill(pid, _KILL)
-                    except OSError:  # it has ended in the meantime
-                        pass
+                _kill(command, *started)
             return
         numbers = os.read(signals, 4096)
-        if not numbers:
+        if not numbers:  # it has ended
+            _kill(*started)
             return
         for number in numbers:
             if number == FORGET[0]:
@@ -55,6 +59,14 @@ def main(signals: int, command: int) -> None:
                     after_presses = time.monotonic() + _AFTER_PRESSES
             elif number in (_HANG_UP, _TERMINATE):
                 after_terminate = min(after_terminate, time.monotonic() + _AFTER_TERMINATE)
+
+
+def _kill(*processes: int) -> None:
+    for pid in processes:
+        try:  # noqa: SIM105 - contextlib takes long to import
+            os.kill(pid, _KILL)
+        except OSError:  # it has ended in the meantime
+            pass
 
 
 def _started_by(command: int) -> list[int]:
