@@ -47,7 +47,7 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     commands: CommandHooks | None = None
     """The hooks that are programs, if the command has found them already, and has reported what is not trusted."""
     is_lenient: bool = False
-    """Wrong names of tools are no errors: the command lists them itself."""
+    """Wrong names of tools, and hooks that are off, are not reported: the command lists them itself."""
     found: dict[str, Any] = {}
     """Receives capabilities that the command needs later."""
     driver: Any = None
@@ -206,9 +206,11 @@ async def _configure(
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
     commands = additions.commands or command_hooks(settings, additions.folder)
-    for warning in commands.warnings if commands is not None else ():
-        if not additions.commands or warning not in additions.commands.untrusted.warnings:
-            additions.warn(warning)
+    if commands is not None and not additions.is_lenient:
+        reported = additions.commands.untrusted.warnings if additions.commands else ()
+        for warning in commands.warnings:
+            if warning not in reported:
+                additions.warn(warning)
     for capability in capabilities_of(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)
     for text in skipped:
