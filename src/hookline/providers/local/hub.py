@@ -258,9 +258,9 @@ class _Hub:
             import httpx2
             import huggingface_hub
             from huggingface_hub import constants, file_download
-        except ModuleNotFoundError as error:
+        except ModuleNotFoundError:
             raise BuildError(
-                f"a model of a hub needs the package '{error.name}', which is not installed.",
+                "a model of a hub needs the package 'huggingface_hub', which is not installed.",
                 remedy=f"Run: {install_command('hub')}",
             ) from None
         constants.DOWNLOAD_CHUNK_SIZE = _CHUNK
