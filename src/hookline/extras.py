@@ -17,20 +17,20 @@ _OURS = re.compile(r"hookline\[([^]]+)\]")
 def install_command(extra: str) -> str:
     """The command that installs what an extra needs, for the Python that runs now.
 
-    It names the packages of the extra. `hookline[EXTRA]` would need an index that has Hookline, and a path
-    the file that it was installed from, which may be gone.
+    It names the packages of the extra. `hookline[EXTRA]` would need an index that has Hookline, and a path the file
+    that it was installed from. A checkout whose metadata is missing or old is named by its path.
     """
     has_pip = find_spec("pip") is not None
     python = shlex.quote(sys.executable)
     install = f"{python} -m pip install" if has_pip else f"uv pip install --python {python}"
-    return f"{install} {' '.join(map(shlex.quote, dict.fromkeys(_packages(extra))))}"
+    packages = list(dict.fromkeys(_packages(extra))) or [f"{Path(__file__).parents[2]}[{extra}]"]
+    return f"{install} {' '.join(map(shlex.quote, packages))}"
 
 
 def _packages(extra: str) -> Iterator[str]:
     try:
         required = metadata.requires("hookline") or []
-    except metadata.PackageNotFoundError:  # a checkout that is only on the path
-        yield f"{Path(__file__).parents[2]}[{extra}]"
+    except metadata.PackageNotFoundError:
         return
     for each in required:
         package, _, marker = each.partition(";")

@@ -46,7 +46,6 @@ _ERASED = "\r\x1b[K"
 _BELOW, _BACK = "\x1bD\x1b[A\x1b7\x1bD", "\x1b8"
 """To the line below, which is made if there is none, and back. Nothing scrolls between the two."""
 _THINKING = "thinking"
-_HOOKS = "asking hooks"
 _INDENT = "      "
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
@@ -195,7 +194,6 @@ class Screen:
         elif record.calls or record.discarded:  # its answer stands below it, and ends the run
             self.line(f"  {what}")
         self._model = self._model if depth else model
-        self.spin(_HOOKS)
 
     def _show_step(self, step: int, depth: str, what: str) -> None:
         number = step + 1 + (0 if depth else self._steps_before)
