@@ -22,7 +22,8 @@ _BLOCKED = "The hook no-secrets blocked the call, once."
 def suggested(printed: str) -> list[list[str]]:
     """The commands at the end, as a shell reads them."""
     lines = printed.partition("--- Now you")[2].splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("  ")]
+    commands = [shlex.split(line, comments=True) for line in lines if line.startswith("  ")]
+    return [each for each in commands if each]
 
 
 def test_a_newcomer_sees_plan_run_verdict_and_what_to_do_next(place: Any) -> None:

@@ -446,7 +446,7 @@ def test_hooks_that_cannot_be_read_stop_the_run(place: Any, is_own: bool) -> Non
         place.run("trust", ".")
         refused = write(place)
         assert refused.returncode == Exit.CONFIG, (case, refused.stderr)
-        assert "is configured with hooks that cannot be read" in refused.stderr
+        assert "is configured with hooks that cannot be read or started" in refused.stderr
         assert "Correct it." in refused.stderr
         assert ".claude/settings.json: " in refused.stderr
         assert not written(place)
@@ -454,6 +454,31 @@ def test_hooks_that_cannot_be_read_stop_the_run(place: Any, is_own: bool) -> Non
     assert without.returncode == Exit.DONE
     assert "running without these hooks and rules, which are not in force" in without.stderr
     assert written(place)
+
+
+def test_a_guard_that_cannot_be_started_stops_the_run(place: Any) -> None:
+    """In the dialects in which a hook that fails lets a call pass; not if the user opened it, and not at the end."""
+    place.write("guard.sh", "exit 0\n")
+    for event, command, code in (
+        ("PreToolUse", "./guard.sh", Exit.CONFIG),  # not executable
+        ("PreToolUse", "./missing.sh", Exit.CONFIG),
+        ("UserPromptSubmit", "no-such-program", Exit.CONFIG),
+        ("Stop", "no-such-program", Exit.DONE),
+        ("PreToolUse", "sh guard.sh", Exit.DONE),
+    ):
+        entry = {"hooks": [{"type": "command", "command": command}]}
+        place.write(".claude/settings.json", json.dumps({"hooks": {event: [entry]}}))
+        place.run("trust", ".")
+        done = write(place)
+        assert done.returncode == code, (command, done.stderr)
+        assert ("cannot run: " in done.stderr) is (code == Exit.CONFIG)
+        assert written(place) is (code == Exit.DONE)
+        (place.project / "a.txt").unlink(missing_ok=True)
+    entry["hooks"][0]["command"] = "./missing.sh"
+    place.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [entry]}}))
+    place.write("hookline.toml", '[hook_failures]\n".claude/settings.json" = "open"\n')
+    place.run("trust", ".")
+    assert write(place).returncode == Exit.DONE
 
 
 def test_the_question_about_what_cannot_be_read_offers_no_trust(place: Any) -> None:

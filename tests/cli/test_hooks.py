@@ -116,6 +116,7 @@ def test_so_is_what_was_left_out_of_other_agents_files(
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED, done.stderr
     assert expected in done.stdout
+    assert done.stderr == ""  # what is a finding is not also a notice
 
 
 def test_so_is_a_tool_where_cursor_looks_in_the_command(place: Any) -> None:

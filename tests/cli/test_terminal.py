@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 from terminal import Terminal
 
@@ -101,6 +103,87 @@ def test_the_spinner_continues_below_a_line(place: Any) -> None:
     rest = terminal.seen.partition("Well.")[2]
     assert "thinking" not in rest
     assert all("thinking" not in line.rpartition("\x1b[K")[2] for line in terminal.seen.split("\n"))
+
+
+_STALLS = """
+import asyncio, os
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver
+from hookline.state import InferenceResponse
+
+_PARTS = ("a" * 39, "b" * 30 + "漢字 and", " then the end.")
+
+class Stalls(ScriptedDriver):
+    async def infer(self, request, turn):
+        for number, text in enumerate(_PARTS):
+            turn.emit_text(text)
+            while not os.path.exists(f"go{number}"):
+                await asyncio.sleep(0.01)
+        return InferenceResponse(text="".join(_PARTS))
+
+def agent():
+    return AgentBuilder().with_driver(Stalls([]))
+"""
+
+
+def test_a_stream_that_stalls_moves(place: Any) -> None:
+    """The spinner stands below the text that has come, also at the end of the window, and leaves nothing behind."""
+    place.write("stalls.py", _STALLS)
+    terminal = opened(place, "run", "stalls:agent", "Go.", columns=40)
+    terminal.resize(40, rows=4)
+    screen = pyte.Screen(40, 4)
+    stream = pyte.Stream(screen)
+    ends = ("a" * 39, "漢字 and", "then the end.")
+    for number, text in enumerate(ends):
+        terminal.wait_for(text)
+        terminal.wait_for("thinking 1 s\x1b8")
+        terminal.wait_for("thinking 2 s\x1b8")
+        screen.reset()
+        stream.feed(terminal.seen)
+        *before, last = [line.rstrip() for line in screen.display if line.strip()]
+        assert "thinking" in last
+        assert "thinking" not in "".join(before)
+        place.write(f"go{number}", "")
+    assert before[-2:] == ["b" * 29 + "漢字 and th", "en the end."]
+    assert terminal.end() == 0
+    stream.feed(terminal.seen)
+    assert "thinking" not in "".join(screen.display)
+
+
+_REFUSES = """
+import logging
+from hookline import AgentBuilder, HookOutcome
+from hookline.drivers import ScriptedDriver, call, say
+
+class Warns(ScriptedDriver):
+    async def infer(self, request, turn):
+        logging.getLogger("hookline").warning("a model that is " + "very " * 16 + "small")
+        return await super().infer(request, turn)
+
+def refuse(ctx):
+    return HookOutcome.block("the files here are shared " + "with others " * 6 + "so ask first")
+
+def agent():
+    driver = Warns([call("look", path="x" * 70), say("No.")])
+    return AgentBuilder().with_driver(driver).with_tools(look).on_before_tool_use(refuse)
+
+def look(path: str) -> str:
+    "Look."
+    return "nothing"
+"""
+
+
+def test_reasons_and_notices_are_wrapped_and_the_command_stays_whole(place: Any) -> None:
+    """A verdict is read to its end in 80 columns, a line of progress is cut, and nothing is broken in a word."""
+    place.write("refuses.py", _REFUSES)
+    terminal = opened(place, "run", "refuses:agent", "Go.", columns=80)
+    assert terminal.end() == 0
+    lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", terminal.seen).replace("\r", "\n").splitlines()
+    assert max(map(len, lines)) <= 80
+    said = " ".join(" ".join(lines).split())
+    assert "very small" in said
+    assert "with others so ask first no Blocked:" in said
+    assert any(re.match(r'reopen: hookline run --from \S+ "\.\.\."$', line) for line in lines)
 
 
 _FETCHES = """
@@ -299,6 +382,46 @@ def test_a_signal_to_end_is_obeyed_whatever_a_hook_does(place: Any, stuck: Termi
     os.kill(stuck.pid, signal.SIGTERM)
     assert stuck.end() == -signal.SIGKILL
     assert "running" in place.run("runs").stdout
+
+
+_STARTS = """
+import os, pathlib, subprocess
+
+def guard(ctx):
+    program = subprocess.Popen(["sh", "-c", "sleep 600; true"])
+    pathlib.Path("pid.new").write_text(str(program.pid))
+    os.rename("pid.new", "pid")
+    program.wait()
+"""
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/stat"), reason="the system says nothing about processes"
+)
+def test_what_a_hook_has_started_itself_ends_too(place: Any) -> None:
+    """A hook in Python that waits for a program cannot be interrupted: the watchdog ends the program."""
+    place.write("hooks.py", _STARTS)
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "hooks:guard"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE)
+    pid_file = place.project / "pid"
+    while not pid_file.exists():
+        time.sleep(0.05)
+    os.kill(terminal.pid, signal.SIGTERM)
+    terminal.end()
+    until = time.monotonic() + 30
+    while is_alive(int(pid_file.read_text())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_alive(int(pid_file.read_text()))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 def test_a_run_whose_process_died_continues(place: Any) -> None:

@@ -38,6 +38,8 @@ said = {
     "wideback": deny.encode("utf-16-be"),
     "banner": "Now using node v22\\n" + deny,
     "prefix": "checking {a} ... \\x1b[0m\\n\\x1b[0m" + json.dumps(json.loads(deny), indent=1) + " done",
+    "twice": json.dumps(deny),
+    "both": deny[:-1] + ', "decision": "approve"}',
     "tag": "[guard] ok",
     "text": "all {is} well",
     "nothing": "",
@@ -46,7 +48,10 @@ said = {
 }[case]
 sys.stdout.buffer.write(said if isinstance(said, bytes) else said.encode())
 """
-UNREADABLE = "broken half two after array halfarray long longallow wide wideplain wideback banner prefix".split()
+UNREADABLE = (
+    "broken half two after array halfarray long longallow wide wideplain wideback banner prefix "
+    "both twice"
+).split()
 TEXTS = ["tag", "text", "nothing"]
 ENTRY = {"type": "command", "command": "./guard.py"}
 GROUPS = [{"hooks": [ENTRY]}]
@@ -90,7 +95,7 @@ def test_what_cannot_be_read_blocks(stage: Any, dialect: str) -> None:
     found = results(stage, guarded(stage, dialect), [*UNREADABLE, *TEXTS])
     finds = dialect in ("copilot", "vscode")  # they look for an answer after other text
     for case in UNREADABLE:
-        is_found = case == "banner" and finds
+        is_found = (case == "banner" and finds) or (case, dialect) == ("twice", "gemini")
         begins = "Blocked: no" if is_found else "Blocked: the hook failed: its output "
         assert found[case].startswith(begins), (case, found[case])
     assert {case: found[case] for case in TEXTS} == {case: f"ran case-{case}" for case in TEXTS}

@@ -116,7 +116,7 @@ def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     for name in ("anthropic", "hookline.providers.anthropic"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(BuildError, match=r'Run: pip install "hookline\[anthropic\]"\.'):
+    with pytest.raises(BuildError, match="pip install 'anthropic"):
         AgentBuilder().with_model("anthropic:claude")
 
 

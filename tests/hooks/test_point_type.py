@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookline.errors import UsageError
 from hookline.hooks import Context, Point, normalize_name
 
 
@@ -87,3 +91,16 @@ def test_a_context_cannot_be_changed_in_place() -> None:
     with pytest.raises(AttributeError):
         parcel.weight = 2  # type: ignore[misc]
     assert (msgspec.structs.replace(parcel, weight=2).weight, parcel.weight) == (2, 1)
+
+
+def test_a_point_that_cannot_do_what_it_says_is_refused() -> None:
+    """A context that is none, a field that it has not, a verdict that does not exist."""
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (int, {}, "int'> is not a context"),
+        (Parcel(point=Point("gate", Parcel)), {}, "is not a context"),
+        (Parcel, {"changes": {"wieght"}}, "changes= has 'wieght', which is none of"),
+        (Parcel, {"blocks": "no", "verdicts": {"deny"}}, "verdicts= has 'deny', which is none of"),
+    ]
+    for context, options, said in wrong:
+        with pytest.raises(UsageError, match=re.escape(said)):
+            Point("gate", context, **options)

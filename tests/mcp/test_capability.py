@@ -11,6 +11,7 @@ import pytest
 
 from hookline import AgentBuilder, Capability, RunStatus, ToolContext, tool
 from hookline.errors import BuildError, UsageError
+from hookline.extras import install_command
 from hookline.mcp import McpServer, McpServers
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, say
@@ -263,4 +264,4 @@ for attempt in (
     lines = python(program).splitlines()
     assert len(lines) == 2
     assert all(line.startswith("MCP needs the package 'mcp") for line in lines)
-    assert all(line.endswith('Run: pip install "hookline[mcp]".') for line in lines)
+    assert all(line.endswith(install_command("mcp")) for line in lines)

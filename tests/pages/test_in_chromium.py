@@ -111,6 +111,32 @@ def test_a_page_fits_a_telephone_and_a_screen_in_light_and_dark(
     assert len(looks) == 2
 
 
+def test_no_word_of_a_table_is_broken(browser: Chromium, page_file: Path) -> None:
+    """Short cells have one line, long ones are wrapped and not narrow, and the page is as wide as a telephone."""
+    call = ToolCall("c", "bash", {"command": "x" * 300})
+    change = Change(
+        run="1117-1847-141f59",
+        step=1,
+        point="before_tool_use",
+        call=call,
+        old="block",
+        new="proceed",
+        hook="no_rm",
+        why="word " * 40,
+    )
+    page = write(page_file, BacktestReport(runs=1, changes=(change,)).to_html())
+    for width in (360, 1280):
+        browser.open(page, width=width)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        widths = "[...document.querySelectorAll('td.long')].map(each => each.clientWidth)"
+        assert min(browser.evaluate(widths)) > 150
+        lines = browser.evaluate(
+            "(() => { const range = document.createRange(); return [...document.querySelectorAll('td:not(.long)')]"
+            ".map(td => { range.selectNodeContents(td); return range.getClientRects().length; }); })()"
+        )
+        assert set(lines) == {1}
+
+
 def test_ten_thousand_records_open(browser: Chromium, runs: ShownRuns, page_file: Path) -> None:
     """All steps are there, the last one can be reached, and nothing is asked for."""
     records = runs.records(runs.many(840))

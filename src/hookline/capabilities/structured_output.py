@@ -17,6 +17,7 @@ from hookline.agent import RunResult, hook
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_count
 from hookline.errors import BuildError, HooklineError, NotJSONError, UsageError
+from hookline.extras import install_command
 from hookline.hooks import Registration
 from hookline.lifecycle import (
     AfterStepHookContext,
@@ -350,7 +351,7 @@ class SchemaShape:
         except ImportError as error:
             raise BuildError(
                 "structured output from a JSON schema needs the package jsonschema.",
-                remedy='Install it: pip install "hookline[mcp]"; or give a pydantic model instead.',
+                remedy=f"Give a pydantic model instead, or run: {install_command('mcp')}",
             ) from error
         self._problems = schema_problems
         try:

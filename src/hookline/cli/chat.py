@@ -40,7 +40,7 @@ _HELP = """\
 /mode [MODE]     default, accept_edits, ask_unlisted, deny_unlisted, plan
 /usage           what the conversation has used
 /show            the conversation so far
-/rewind STEP     go back to after a step (0: to the beginning); effects of tools stay
+/rewind STEP     go back to after a step, 0 for the beginning; effects stay
 /clear           start again
 /fork            continue in a copy of this conversation
 /retry           continue a run that waits, or was interrupted
@@ -288,7 +288,7 @@ class Conversation:
 
     async def _do_usage(self, _rest: str) -> None:
         usage = (await self.session.refresh()).state.usage
-        cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
+        cost = f", ${usage.cost:.4f}" if usage.cost else ""
         requests = f"{usage.requests} request{'s' * (usage.requests != 1)}"
         self._say(f"{usage.total_tokens:,} tokens in {requests}{cost}")
 

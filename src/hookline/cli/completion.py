@@ -14,6 +14,7 @@ from hookline.cli.journal_location import recorded_runs
 from hookline.cli.parser import make_parser
 from hookline.config import load
 from hookline.errors import ConfigError
+from hookline.extras import install_command
 
 _RUNS = {
     "bash": "_hookline_runs",
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         import shtab
     except ImportError:
         raise ConfigError(
-            "completion needs the package 'shtab'.", remedy="pip install 'hookline[terminal]'"
+            "completion needs the package 'shtab'.", remedy=f"Run: {install_command('terminal')}"
         ) from None
     parser, shell = make_parser(every=True), arguments.shell
     for action in _actions(parser):

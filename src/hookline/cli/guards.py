@@ -31,7 +31,7 @@ class Guards(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     """What is configured and not in force."""
     is_readable: bool = True
-    """Whether trust would put all of that in force. It does not for what cannot be read."""
+    """Whether trust would put all of that in force. It does not for what cannot be read or started."""
 
     @classmethod
     def of(cls, settings: Settings) -> Guards:
@@ -49,7 +49,7 @@ class Guards(msgspec.Struct, frozen=True):
             off = commands.untrusted
             hooks = [f"{each.source.label}: {each.event}: {each.runs}" for each in off.held]
             missing += [*hooks, *off.warnings[bool(hooks) :]]  # the first one is about these
-        dropped = () if commands is None else commands.dropped
+        dropped = () if commands is None else (*commands.dropped, *commands.powerless)
         return cls(settings, commands, tuple(map(printable, (*missing, *dropped))), not dropped)
 
 
@@ -96,7 +96,7 @@ def _refusal(guards: Guards) -> TrustError:
 
 def _why(guards: Guards) -> str:
     if not guards.is_readable:
-        return "is configured with hooks that cannot be read"
+        return "is configured with hooks that cannot be read or started"
     has_changed = guards.settings.trust_status is TrustStatus.CHANGED or (
         guards.commands is not None and guards.commands.untrusted.has_changed
     )
@@ -118,7 +118,7 @@ def _ask(guards: Guards) -> str:
         if differences:
             _print("What has changed:", differences)
     print(
-        f"Type {words}. Anything else quits.\n[quit] ",
+        f"Type {words}.\nAnything else quits. [quit] ",
         end="",
         file=sys.stderr,
         flush=True,

@@ -17,7 +17,7 @@ from hookline.errors import UsageError
 
 _CONFIG = """\
 # Settings of the agent in this directory. `hookline config show` says where each value comes from.
-# All settings: docs/configuration.md
+# All settings: `hookline config schema`
 
 system_prompt = "You help with the files in this directory. Look before you change something."
 

@@ -83,7 +83,7 @@ def _files(folder: Path) -> Iterator[Choice]:
 def _server_choices() -> Iterator[Choice]:
     for provider, names in _ask_servers().items():
         extra = missing_extra(provider)
-        needs = f'; needs: pip install "hookline[{extra}]"' if extra else ""
+        needs = f"; needs the extra {extra}" if extra else ""
         for name in names[:_MOST]:
             yield Choice(f"{provider}:{name}", f"{_SERVERS[provider][0]} on this machine{needs}")
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from hookline.cli.terminal import (
     Paint,
+    end_column,
     fit_text,
     is_smart,
     is_terminal,
     printable,
     width,
+    wrap_text,
 )
 from hookline.journal import (
     ApprovalAnswered,
@@ -41,7 +43,10 @@ if TYPE_CHECKING:
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _ERASED = "\r\x1b[K"
+_BELOW, _BACK = "\x1bD\x1b[A\x1b7\x1bD", "\x1b8"
+"""To the line below, which is made if there is none, and back. Nothing scrolls between the two."""
 _THINKING = "thinking"
+_INDENT = "      "
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
 _NOT_RUN = ("blocked", "denied", "invalid", "not_run")
@@ -67,7 +72,8 @@ class Screen:
         self.is_live = is_terminal(self.out)
         """A person sees the answer as it comes. A pipe gets it when it is known to be the answer."""
         self._spinner = Spinner(self.err) if spins and is_smart(self.err) and not quiet else None
-        self._mid_line = False
+        self._column = 0
+        """Where the answer ends on the terminal; 0 if nothing of it stands on this line."""
         self._streamed = ""
         self._instead: str | None = None
         """Text that is shown instead of the model's; empty once it is shown."""
@@ -167,11 +173,9 @@ class Screen:
             self._show_step(record.step, "", f" {self._model}" if self._model else "")
         self._above = None
         said, self._instead = (record.text, None) if self._instead is None else (self._instead, "")
-        text = printable(said, lines=True)
         self._streamed += record.text
-        self.out.write(text)
-        self.out.flush()
-        self._mid_line = not text.endswith("\n") if text else self._mid_line
+        self._write(printable(said, lines=True))
+        self.spin(_THINKING)  # if the rest is slow to come
 
     def _show_response(self, record: ResponseReceived, depth: str) -> None:
         self.rest()
@@ -255,10 +259,10 @@ class Screen:
             self._show_failure()
             self._failure = failed, text
         else:
-            self.line(text)
+            self.sentence(text)
         if record.message:
-            self.line(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
-        if call is not None and record.verdict == "block":
+            self.sentence(f"{who}{self.paint('says', colour)}: {printable(record.message)}")
+        if call is not None and record.verdict in ("block", "stop"):
             self._above = (record.run_id, record.call_id)
         if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
             self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))
@@ -266,16 +270,26 @@ class Screen:
     def _show_error(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
         does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
-        self.line(f"{depth}  {self.paint('error', 'red')} {error_text(record.error)} ({does})")
+        self.sentence(f"{depth}  {self.paint('error', 'red')} {error_text(record.error)} ({does})")
         if record.action in ("retry", "fallback"):
             self._streamed = ""
 
     # --- lines ----------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        """Show a line of progress."""
+        """Show a line of progress. What does not fit is cut off."""
         if not self.quiet:
             self.say(fit_line(text, is_terminal(self.err)))
+
+    def sentence(self, text: str) -> None:
+        """Show progress that a person must be able to read to its end, such as a verdict with its reason."""
+        if not self.quiet:
+            self.say(self.wrap(fit_line(text, is_live=False)))
+
+    def wrap(self, text: str) -> str:
+        """Break a text between words to fit the terminal. In a pipe it stays as it is."""
+        is_live = is_terminal(self.err)
+        return "\n".join(wrap_text(text, width(), _INDENT)) if is_live else text
 
     def say(self, text: str) -> None:
         """Show a line, also in quiet mode. The spinner continues below it."""
@@ -297,9 +311,10 @@ class Screen:
         self._instead = text
 
     def spin(self, what: str) -> None:
-        """Show what happens now, until the next line."""
-        if self._spinner is not None and not self._mid_line:
-            self._spinner.show(what)
+        """Show what happens now, until the next record: below the answer, as far as it has come."""
+        # Behind a full line a terminal is about to wrap; it would forget that on the way down and back.
+        if self._spinner is not None and self._column < width():
+            self._spinner.show(what, is_below=self._column > 0)
 
     def show_progress(self, text: str) -> None:
         """Show with the spinner how far the model is that is fetched."""
@@ -312,10 +327,13 @@ class Screen:
             self._spinner.hide()
 
     def _fresh_line(self) -> None:
-        if self._mid_line:
-            self.out.write("\n")
-            self.out.flush()
-            self._mid_line = False
+        if self._column:
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()
+        self._column = end_column(text, self._column, width())
 
     # --- the end --------------------------------------------------------------------------------------
 
@@ -326,12 +344,8 @@ class Screen:
         if text and not (self.is_live and self._streamed.strip() == text.strip()):
             self._fresh_line()
             text = self._instead or text if self.is_live else text
-            self.out.write(printable(text, lines=True) if self.is_live else text)
-            self._mid_line = not text.endswith("\n")
-        if self._mid_line:
-            self.out.write("\n")
-            self._mid_line = False
-        self.out.flush()
+            self._write(printable(text, lines=True) if self.is_live else text)
+        self._fresh_line()
 
     def close(self) -> None:
         """Finish the current line."""
@@ -342,7 +356,7 @@ class Screen:
     def _show_failure(self) -> None:
         held, self._failure = self._failure, None
         if held is not None:
-            self.line(held[1])
+            self.sentence(held[1])
 
 
 def error_text(error: ErrorInfo) -> str:
@@ -385,15 +399,18 @@ class Spinner:
         self._frames = _FRAMES if encoding == "utf8" else _PLAIN_FRAMES
         self._lock = threading.RLock()  # a signal may come while its own thread writes
         self._what = ""
+        self._is_below = False
         self._since = 0.0
         self._shown = ""
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def show(self, what: str) -> None:
-        """Show the text."""
+    def show(self, what: str, *, is_below: bool = False) -> None:
+        """Show the text, on the line of the cursor or on the line below; the cursor stays where it is."""
         with self._lock:
-            self._what, self._since = what, time.monotonic()
+            if is_below != self._is_below:
+                self._erase()
+            self._what, self._is_below, self._since = what, is_below, time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._turn, name="spinner", daemon=True)
             self._thread.start()
@@ -415,13 +432,18 @@ class Spinner:
         """Erase the line for what is written in the block. It is drawn again below that."""
         with self._lock:
             self._erase()
+            self._is_below = False
             yield
 
     def _erase(self) -> None:
         if self._shown:
-            self._stream.write(_ERASED)
-            self._stream.flush()
-            self._shown = ""
+            self._draw("")
+
+    def _draw(self, text: str) -> None:
+        line = f"{_ERASED}{text}"
+        self._stream.write(f"{_BELOW}{line}{_BACK}" if self._is_below else line)
+        self._stream.flush()
+        self._shown = text
 
     def _turn(self) -> None:
         frame = 0
@@ -433,11 +455,8 @@ class Spinner:
                     self._wake.clear()
                     continue
                 passed = time.monotonic() - self._since
-                if passed < 0.2:  # short work is not announced
+                if passed < (1.0 if self._is_below else 0.2):  # short work is not announced
                     continue
                 frame += 1
                 text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"
-                shown = fit_text(text, width() - 1)
-                self._stream.write(f"{_ERASED}{shown}")
-                self._stream.flush()
-                self._shown = shown
+                self._draw(fit_text(text, width() - 1))

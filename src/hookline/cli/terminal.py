@@ -102,6 +102,16 @@ def _columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
+def end_column(text: str, column: int, room: int) -> int:
+    """Where a text ends that begins at this column of a terminal, which wraps it."""
+    _, newline, last = text.rpartition("\n")
+    column = 0 if newline else column
+    for char in last:
+        wide = 8 - column % 8 if char == "\t" else _columns(char)
+        column = wide if column + wide > room else column + wide
+    return column
+
+
 def fit_text(text: str, room: int) -> str:
     """Cut a text to so many columns."""
     if columns(text) <= room:

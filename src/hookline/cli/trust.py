@@ -141,7 +141,9 @@ class ProjectTrust:
             if name in trusted and name not in before:
                 lines.append(f"{printable(name)}: the text that was trusted was not kept")
             elif name not in now and (self.project / name).exists():
-                lines.append(f"{printable(name)}: too large to be shown, or no text")
+                lines.append(
+                    f"{printable(name)}: no hook uses it now, or it is too large or no text"
+                )
             else:
                 old, new = (texts.get(name, "").splitlines() for texts in (before, now))
                 heads = (f"{name} (trusted)", f"{name} (now)")

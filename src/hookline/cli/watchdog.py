@@ -16,8 +16,12 @@ import time
 FORGET = b"\0"
 """What the command writes between two runs: earlier presses of Ctrl-C do not count."""
 _HANG_UP, _INTERRUPT, _QUIT, _KILL, _TERMINATE = 1, 2, 3, 9, 15
+_BESIDE = b"exec(marshal.load(open("
+"""What the command line of a program beside the command has: see `from_pipe`."""
 _AFTER_PRESSES = 0.7
 """Seconds from the third Ctrl-C to the end."""
+_PAUSE = 0.2
+"""Seconds between two looks at what the command has started, once it is to end."""
 _AFTER_TERMINATE = 4.0
 """Seconds to save the run and to end what it has started."""
 
@@ -30,15 +34,21 @@ def main(signals: int, command: int) -> None:
     poll.register(signals, select.POLLIN)
     presses = 0
     after_presses = after_terminate = float("inf")
+    started: list[int] = []
     while True:
+        if after_terminate < float("inf") and os.getppid() == command:
+            started = _started_by(command)
         deadline = min(after_presses, after_terminate)
-        left = None if deadline == float("inf") else max(0.0, deadline - time.monotonic()) * 1000
-        if not poll.poll(left):
+        left = max(0.0, deadline - time.monotonic())
+        if not poll.poll(None if deadline == float("inf") else min(left, _PAUSE) * 1000):
+            if time.monotonic() < deadline:
+                continue
             if os.getppid() == command:  # else it has ended, and its number may be another's
-                os.kill(command, _KILL)
+                _kill(command, *started)
             return
         numbers = os.read(signals, 4096)
-        if not numbers:
+        if not numbers:  # it has ended
+            _kill(*started)
             return
         for number in numbers:
             if number == FORGET[0]:
@@ -49,6 +59,41 @@ def main(signals: int, command: int) -> None:
                     after_presses = time.monotonic() + _AFTER_PRESSES
             elif number in (_HANG_UP, _TERMINATE):
                 after_terminate = min(after_terminate, time.monotonic() + _AFTER_TERMINATE)
+
+
+def _kill(*processes: int) -> None:
+    for pid in processes:
+        try:  # noqa: SIM105 - contextlib takes long to import
+            os.kill(pid, _KILL)
+        except OSError:  # it has ended in the meantime
+            pass
+
+
+def _started_by(command: int) -> list[int]:
+    """What the command has started itself, and what these have; nothing where the system does not say.
+
+    Programs beside the command (we, and the supervisor) end when it does, with everything that they have started.
+    """
+    children: dict[int, list[int]] = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return []
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    is_beside = _BESIDE in file.read()
+            except (OSError, ValueError):
+                continue
+            if not is_beside:
+                children.setdefault(parent, []).append(int(name))
+    found = children.get(command, [])
+    for pid in found:  # it grows meanwhile
+        found += children.get(pid, ())
+    return found
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from hookline.command_hooks.batch import AsyncHooks, HandlerBatch, HandlerMatcher
-from hookline.command_hooks.checks import check_hooks, check_matcher
+from hookline.command_hooks.checks import check_hooks, check_matcher, check_program
 from hookline.command_hooks.dialect import (
     all_dialects,
     default_directory,
@@ -226,6 +226,21 @@ class CommandHooks:
     def dropped(self) -> tuple[str, ...]:
         """Why hooks that are configured cannot be read, and are not in force."""
         return tuple(str(each) for each in self.warnings if isinstance(each, DroppedHook))
+
+    @property
+    def powerless(self) -> tuple[str, ...]:
+        """Why hooks that guard calls or prompts cannot be started, where that would let everything pass.
+
+        A failure that the user has opened is wanted. After a call and at the end, hooks that cannot be started are
+        often about another machine: a player of sounds, a formatter.
+        """
+        guards = (*self.at("before_tool_use"), *self.at("prompt_submit"))
+        return tuple(
+            note.text
+            for each in guards
+            if each.on_failure == "open" and each.on_unreadable == "closed" and not each.is_async
+            for note in check_program(each, self.project)
+        )
 
     @property
     def held_back(self) -> tuple[Handler, ...]:

@@ -37,13 +37,18 @@ def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) ->
     """What is wrong with hooks in an agent that has these tools."""
     for handler in handlers:
         yield from check_matcher(handler, toolbox)
-        missing = _missing(handler, project)
-        if missing:
-            yield Note(
-                f"{_who(handler)} cannot run: {missing}.",
-                is_problem=True,
-                remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
-            )
+        yield from check_program(handler, project)
+
+
+def check_program(handler: Handler, project: Path) -> Iterator[Note]:
+    """Why a hook cannot be started."""
+    missing = _missing(handler, project)
+    if missing:
+        yield Note(
+            f"{_who(handler)} cannot run: {missing}.",
+            is_problem=True,
+            remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
+        )
 
 
 def check_matcher(handler: Handler, toolbox: Toolbox) -> Iterator[Note]:

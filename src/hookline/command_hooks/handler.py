@@ -408,9 +408,16 @@ def _json_value(text: str) -> Any:
     if text[:1] not in ("{", "["):
         return None
     try:
-        return json.loads(text, strict=False)
+        return json.loads(text, strict=False, object_pairs_hook=_with_each_key_once)
     except (ValueError, RecursionError):
         return None
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):  # one of two decisions would be lost
+        raise ValueError("a key is there twice")
+    return found
 
 
 def is_too_long(text: str) -> bool:
@@ -434,6 +441,9 @@ def unreadable(text: str) -> str:
 
 def refusal_in(text: str) -> str:
     """Why a text may be a denial: an object in it refuses, and a shell may have printed the rest. Else empty."""
+    if text.lstrip().startswith('"'):  # an object that was encoded twice
+        with contextlib.suppress(ValueError, RecursionError):
+            text = str(json.loads(text))
     begins = (found.start(1) for found in _BEGINS_OBJECT.finditer(text))
     for place in itertools.islice(begins, _MOST_OBJECTS):
         try:

@@ -125,6 +125,7 @@ class Point(str, Generic[C]):
         without_effect: frozenset[str] = frozenset(),
         is_tool_event: bool = False,
     ) -> Point[C]:
+        _refuse_wrong_point(name, context, changes, verdicts)
         point = super().__new__(cls, name)
         point.context = context
         point.spellings = frozenset(normalize_name(text) for text in (name, *aliases))
@@ -167,6 +168,24 @@ class Point(str, Generic[C]):
         return "None, a HookOutcome, " + " or ".join(
             [", ".join(kinds[:-1]), kinds[-1]] if kinds[1:] else kinds
         )
+
+
+def _refuse_wrong_point(
+    name: str, context: object, changes: Collection[str], verdicts: Collection[str]
+) -> None:
+    """Refuse a point at which no hook could do what the point says."""
+    if not (isinstance(context, type) and issubclass(context, Context)):
+        raise UsageError(
+            f"point '{name}': {context!r} is not a context.",
+            remedy="Derive it: class Upload(Context, frozen=True, kw_only=True): ...",
+        )
+    fields, known = context.__struct_fields__, [kind.label for kind in Kind]
+    for option, given, names in (("changes", changes, fields), ("verdicts", verdicts, known)):
+        if wrong := set(given) - set(names):
+            raise UsageError(
+                f"point '{name}': {option}= has {min(wrong)!r}, which is none of {', '.join(names)}.",
+                remedy="Correct the name.",
+            )
 
 
 def normalize_name(text: str) -> str:

@@ -60,6 +60,11 @@ def lint(definition: Definition) -> list[Finding]:
     return [*found, *(Finding(each.capability, each.text, remedy=each.remedy) for each in problems)]
 
 
+def lint_matchers(definition: Definition) -> list[Finding]:
+    """The hooks that never run, because their matchers are about no tool of the agent."""
+    return list(_matchers(_Hooks(definition)))
+
+
 class _Hooks:
     """The hooks of an agent in the order they run, and what is known about each."""
 
@@ -68,11 +73,14 @@ class _Hooks:
         plans = [definition.plans.of(point) for point in HookPoint]
         self.plans = [plan for plan in plans if plan]
         self.all = [entry.registration for plan in self.plans for entry in plan.entries]
-        self._effects = {id(each.hook): effects_of(each.hook) for each in self.all}
+        self._effects: dict[int, HookEffects] = {}
 
     def effects(self, registration: Registration) -> HookEffects:
-        """What the hook's code says it does."""
-        return self._effects[id(registration.hook)]
+        """What the hook's code says it does. It is read once, when it is needed."""
+        hook = registration.hook
+        if id(hook) not in self._effects:
+            self._effects[id(hook)] = effects_of(hook)
+        return self._effects[id(hook)]
 
     def enforced_hooks(self, plan: Plan) -> list[Registration]:
         """The hooks of tier `hook` at a point that are not in shadow: those that can change things."""

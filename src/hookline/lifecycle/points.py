@@ -327,5 +327,5 @@ def point_named(name: str | Point[Any], who: str = "") -> Point[Any]:
         f"{who}{': ' * bool(who)}{name!r} is not a hook point.",
         remedy=f"Did you mean '{close[0]}'?"
         if close
-        else f"Points: {', '.join(point.value for point in _ALL)}.",
+        else f"Points: {', '.join(point.value for point in _ALL)}. Of your own, pass the Point itself.",
     )

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline.errors import BuildError, DocumentError, NotJSONError
+from hookline.extras import install_command
 from hookline.state import EMPTY, FrozenDict, freeze
 
 LONGEST = 1_000_000
@@ -177,7 +178,7 @@ def _yaml() -> tuple[Any, Any]:
             raise
         raise BuildError(
             "skills and agents in Markdown need the package 'pyyaml', which is not installed.",
-            remedy='Run: pip install "hookline[markdown]".',
+            remedy=f"Run: {install_command('markdown')}",
         ) from None
     return read_yaml, YamlProblem
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hookline.agent import hook
 from hookline.errors import BuildError, ToolSourceError, UsageError
+from hookline.extras import install_command
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import ToolHookContext
 from hookline.mcp.pins import Pins, PinStore
@@ -30,7 +31,7 @@ def from_sdk_side(module: str, name: str) -> Any:
             raise
         raise BuildError(
             f"MCP needs the package '{error.name}', which is not installed.",
-            remedy='Run: pip install "hookline[mcp]".',
+            remedy=f"Run: {install_command('mcp')}",
         ) from None
 
 

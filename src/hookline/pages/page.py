@@ -14,6 +14,8 @@ from hookline.state import render, thaw
 Row: TypeAlias = "Sequence[str | Markup]"
 LONGEST = 10_000
 """Characters of one text that a page shows."""
+_SHORT, _SHORT_MARKUP = 24, 64
+"""Characters of a cell that is not wrapped."""
 _AFTER = 4_096
 """Characters behind that, which are read too: a secret that is cut off would not be recognised."""
 _SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
@@ -59,7 +61,7 @@ class PageWriter:
     def table(self, caption: str, titles: Row, rows: Iterable[Row]) -> Markup:
         """A table; nothing if it has no rows."""
         e = self.element
-        body = [e("tr", *(e("td", cell) for cell in row)) for row in rows]
+        body = [e("tr", *map(self._cell, row)) for row in rows]
         if not body:
             return Markup()
         head = e("tr", *(e("th", title, scope="col") for title in titles))
@@ -73,6 +75,11 @@ class PageWriter:
             ),
             class_="scroll",
         )
+
+    def _cell(self, cell: str | Markup) -> Markup:
+        """A cell. A short one stays in one line, so that no column is narrower than its words."""
+        most = _SHORT_MARKUP if isinstance(cell, Markup) else _SHORT
+        return self.element("td", cell, class_="long" if len(cell) > most else None)
 
     def page(self, title: str, *parts: Markup, style: str = "") -> str:
         """The whole page. Its policy allows no script and no request, whatever should be on it."""
@@ -143,6 +150,6 @@ h1 { font-size: 1.5rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; margin-top: 2rem; }
 caption { text-align: left; color: var(--quiet); padding-bottom: .5rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line);
-overflow-wrap: anywhere; }
-th { white-space: nowrap; }
+white-space: nowrap; }
+td.long { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 """

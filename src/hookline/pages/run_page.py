@@ -541,7 +541,7 @@ STYLE = """\
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; } h3 { font-size: 1.05rem; margin: 0 0 .5rem; }
 h4 { font-size: 1rem; margin: 0 0 .4rem; } small, .soft, .label { color: var(--quiet); font-weight: 400; }
 .soft, .label { font-size: .9rem; margin: .25rem 0; }
-section table { margin-top: 0; } td { min-width: 4rem; }
+section table { margin-top: 0; }
 section .scroll { max-height: 75vh; overflow: auto; }
 caption:empty { display: none; }
 code, pre { font: 13px/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; overflow-wrap: anywhere; }

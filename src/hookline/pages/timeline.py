@@ -426,8 +426,9 @@ class Band:
 
 
 def call_text(writer: PageWriter, call: ToolCall) -> str:
-    """A call in a few words: its name, and its arguments."""
-    return " ".join((call.name, *writer.values(call.args).values()))
+    """A call in a few words: its name, and its arguments without those that are switched off."""
+    values = writer.values(call.args).values()
+    return " ".join((call.name, *(each for each in values if each not in ("", "null", "false"))))
 
 
 def _rows(points: set[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
 from hookline.errors import BuildError
+from hookline.extras import install_command
 from hookline.providers.base import Provider
 
 
@@ -127,6 +128,6 @@ def make_provider(name: str, **settings: Any) -> Provider:
             raise
         raise BuildError(
             f"provider '{name}' needs the package '{error.name}', which is not installed.",
-            remedy=f'Run: pip install "hookline[{entry.extra}]".',
+            remedy=f"Run: {install_command(entry.extra)}",
         ) from None
     return cast("Provider", factory(**settings))

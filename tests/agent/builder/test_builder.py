@@ -542,6 +542,12 @@ async def test_a_result_supplied_by_a_bare_value_is_no_result() -> None:
     assert (await supplied.build().run("go")).steps[0].results[0].result == 5
 
 
+def test_a_limit_that_does_not_exist_is_refused() -> None:
+    """With those that do."""
+    with pytest.raises(BuildError, match=r"there is no limit 'tool_call'. Limits: steps, tokens"):
+        AgentBuilder().with_limits(tool_call=3)  # type: ignore[call-arg]
+
+
 async def test_limits_named_later_keep_those_named_before() -> None:
     """with_limits changes what it is given."""
     agent = builder(*[call("add", a=1)] * 9).with_limits(steps=3).with_limits(tokens=10**6)

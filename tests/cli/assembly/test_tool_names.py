@@ -122,6 +122,38 @@ def test_a_guard_for_a_known_tool_that_the_agent_lacks_is_reported(place: Any) -
     assert place.run("hooks", "lint").returncode == Exit.DONE
 
 
+_OWN = """
+from hookline import AgentBuilder, HookOutcome
+from hookline.testing import ScriptedDriver, say
+
+def fetch(url: str) -> str:
+    "Fetch."
+    return url
+
+def refuse(ctx):
+    return HookOutcome.block("no")
+
+def agent():
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("Hi.")])).with_tools(fetch)
+    return builder.on_before_tool_use(refuse, matcher="fetsh", tier="policy")
+"""
+
+
+def test_a_matcher_that_can_never_match_is_reported(place: Any) -> None:
+    """Of an agent in Python, and an expression in a file."""
+    place.write("own.py", _OWN)
+    done = place.run("run", "own:agent", "x")
+    assert (done.returncode, done.stdout) == (Exit.DONE, "Hi.\n")
+    assert "hook 'refuse' at before_tool_use never runs" in done.stderr
+    assert "Did you mean 'fetch'?" in done.stderr
+    rule = 'on = "before_tool_use"\nmatch = "/^bahs$/"\ndo = "block"\nreason = "no"\n'
+    place.write("hookline.toml", f"[[hooks]]\n{rule}")
+    place.run("trust")
+    done = run(place)
+    assert done.returncode == Exit.DONE
+    assert done.stderr.count("never runs: its matcher") == 1
+
+
 @pytest.mark.parametrize(
     ("dialect", "event", "matcher", "said"),
     [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hookline.containment import ShellPolicy, read_command
 from hookline.containment.shell import command_reader
 from hookline.errors import UsageError
+from hookline.extras import install_command
 
 READ = {
     "ls -la src": [("ls", "-la", "src")],
@@ -242,10 +244,10 @@ def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> N
 
     command_reader._language.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'hookline\[shell\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command("shell"))):
         read_command("ls")
     verdict = ShellPolicy.default().judge("ls")
-    assert (verdict.decision, "hookline[shell]" in verdict.reason) == ("ask", True)
+    assert (verdict.decision, "tree-sitter-bash" in verdict.reason) == ("ask", True)
     monkeypatch.undo()
     assert ShellPolicy.default().judge("ls").decision == "allow"
 

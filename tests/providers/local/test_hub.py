@@ -18,6 +18,7 @@ from terminal import Terminal
 
 from hookline.cli import main
 from hookline.errors import BuildError, ModelError, ModelNotFoundError
+from hookline.extras import install_command
 from hookline.providers.local.hub import HubModel, download, hub_models
 
 pytest.importorskip("huggingface_hub")
@@ -255,8 +256,19 @@ def test_a_pin_is_a_hash(hub: Hub) -> None:
 def test_the_library_is_an_extra() -> None:
     """Without it one line says what to install."""
     program = f"import sys; sys.modules['huggingface_hub'] = None; {_PROGRAM}"
-    command = [sys.executable, "-c", program, "model", "get", NAME]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert 'pip install "hookline[hub]"' in done.stderr
-    assert done.returncode == 6
-    assert len(done.stderr.splitlines()) == 1
+    # A name that means nothing is reported first.
+    said = {NAME: (install_command("hub"), 6), "hf:nope": ("Write hf:OWNER/REPO/FILE", 1)}
+    for name, (remedy, code) in said.items():
+        command = [sys.executable, "-c", program, "model", "get", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert remedy in done.stderr
+        assert done.returncode == code
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_endpoint_is_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anything else is an error that names the variable, and nothing is asked."""
+    for given in ("http://[::1", "http://host:port", "ftp://host", "huggingface.co", "https://"):
+        monkeypatch.setenv("HF_ENDPOINT", given)
+        with pytest.raises(BuildError, match="HF_ENDPOINT"):
+            download(NAME)

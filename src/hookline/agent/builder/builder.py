@@ -159,6 +159,11 @@ class AgentBuilder(TakesHooks):
     def with_limits(self, **limits: Unpack[LimitOptions]) -> AgentBuilder:
         """What a run, with its children, may spend. None takes a limit away; what is not named stays as it is."""
         changes: dict[str, Any] = dict(limits)
+        known = LimitOptions.__annotations__
+        if unknown := changes.keys() - known:
+            raise BuildError(
+                f"there is no limit {min(unknown)!r}.", remedy=f"Limits: {', '.join(known)}."
+            )
         if "objections" in changes:
             self._set(max_objections=checked_objections(changes.pop("objections")))
         if self._source:

@@ -47,7 +47,7 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     commands: CommandHooks | None = None
     """The hooks that are programs, if the command has found them already, and has reported what is not trusted."""
     is_lenient: bool = False
-    """Wrong names of tools are no errors: the command lists them itself."""
+    """Wrong names of tools, and hooks that are off, are not reported: the command lists them itself."""
     found: dict[str, Any] = {}
     """Receives capabilities that the command needs later."""
     driver: Any = None
@@ -86,10 +86,10 @@ def _check_tool_names(agent: Agent, settings: Settings, additions: AgentAddition
     configuration = settings.configuration
     approvals = configuration.approvals
     has_match = any(hook.match is not None for hook in configuration.hooks)
-    if approvals.deny or approvals.ask or approvals.allow or has_match:
+    if approvals.deny or approvals.ask or approvals.allow or has_match or settings.target:
         from hookline.cli.assembly.tool_names import check_tool_names
 
-        check_tool_names(agent.definition.toolbox, settings, additions.warn)
+        check_tool_names(agent.definition, settings, additions.warn)
     commands: CommandHooks | None = additions.found.get("commands")
     for note in commands.never_asked(agent.definition) if commands is not None else ():
         additions.warn(f"{note.text} {note.remedy}")
@@ -206,9 +206,11 @@ async def _configure(
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
     commands = additions.commands or command_hooks(settings, additions.folder)
-    for warning in commands.warnings if commands is not None else ():
-        if not additions.commands or warning not in additions.commands.untrusted.warnings:
-            additions.warn(warning)
+    if commands is not None and not additions.is_lenient:
+        reported = additions.commands.untrusted.warnings if additions.commands else ()
+        for warning in commands.warnings:
+            if warning not in reported:
+                additions.warn(warning)
     for capability in capabilities_of(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)
     for text in skipped:

@@ -16,7 +16,9 @@ from hookline.cli.assembly.matchers import has_tool, is_expression, match_of, na
 from hookline.config import Settings
 from hookline.config.locations import user_folder
 from hookline.config.schema import HookSettings
+from hookline.definition import Definition
 from hookline.errors import ConfigError, UsageError
+from hookline.inspection.lint import lint_matchers
 from hookline.inspection.predictions import may_have_children
 from hookline.lifecycle import point_named
 from hookline.permissions import Rule
@@ -59,14 +61,19 @@ class WrongName(NamedTuple):
         return kind(str(self), remedy=self.remedy)
 
 
-def check_tool_names(toolbox: Toolbox, settings: Settings, warn: Callable[[str], None]) -> None:
-    """Raise the error for the first unknown name, and report guards for tools that the agent lacks."""
-    found = list(wrong_names(settings, toolbox))
+def check_tool_names(
+    definition: Definition, settings: Settings, warn: Callable[[str], None]
+) -> None:
+    """Raise the error for the first unknown name, and report guards that are about no tool of the agent."""
+    found = list(wrong_names(settings, definition.toolbox))
     for each in found:
         if each.is_unknown:
             raise each.error()
     for each in found:
         warn(f"{each} {each.remedy}".rstrip())
+    for finding in lint_matchers(definition):
+        if not any(each.name in finding.message for each in found):
+            warn(f"{finding.message} {finding.remedy}")
 
 
 def wrong_names(settings: Settings, toolbox: Toolbox) -> Iterator[WrongName]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hookline.containment.shell.scan import FoundCommand, Unreadable, scan
 from hookline.containment.shell.words import Command, Reading
 from hookline.errors import UsageError
+from hookline.extras import install_command
 from hookline.shell_text.command_search import MAX_LENGTH
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _language() -> Language:
     except ImportError as missing:
         raise UsageError(
             f"Reading shell commands needs tree-sitter with its bash grammar ({missing}).",
-            remedy="Install it: pip install 'hookline[shell]'.",
+            remedy=f"Run: {install_command('shell')}",
         ) from missing
     return tree_sitter.Language(tree_sitter_bash.language())
 

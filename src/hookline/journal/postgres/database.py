@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from hookline.errors import JournalError, UsageError
+from hookline.extras import install_command
 
 try:
     import psycopg
@@ -22,7 +23,7 @@ try:
 except ImportError:
     raise UsageError(
         "a journal in PostgreSQL needs the package 'psycopg'.",
-        remedy='Install the extra: pip install "hookline[postgres]".',
+        remedy=f"Run: {install_command('postgres')}",
     ) from None
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hookline.errors import BuildError, ModelError, ModelNotFoundError
+from hookline.extras import install_command
 from hookline.providers.local.weights import (
     FetchState,
     Progress,
@@ -101,9 +102,9 @@ def download(
 
     `sha256` is the hash that the file must have; otherwise it is the one that the hub names.
     """
-    hub, endpoint = _Hub(), (os.environ.get("HF_ENDPOINT") or _HOME).rstrip("/")
-    wanted = _parse(name)
+    wanted, endpoint = _parse(name), _endpoint()
     repo, file = wanted["repo"], wanted["file"]
+    hub = _Hub()
     with _explain_errors(name, endpoint, hub):
         hub.keep_token_at(endpoint)
         url = hub.library.hf_hub_url(
@@ -135,6 +136,20 @@ def _parse(name: str) -> dict[str, str]:
             remedy="Write hf:OWNER/REPO/FILE.gguf, and add @REVISION for a branch, a tag or a commit.",
         )
     return found.groupdict(default="")
+
+
+def _endpoint() -> str:
+    endpoint = (os.environ.get("HF_ENDPOINT") or _HOME).rstrip("/")
+    try:
+        scheme, host, _ = _origin(endpoint)
+    except ValueError:  # a bracket without its other half, a port that is none
+        scheme, host = "", None
+    if scheme not in ("http", "https") or not host:
+        raise BuildError(
+            f"HF_ENDPOINT is {endpoint!r}, which is no address.",
+            remedy=f"Write it like {_HOME}, or unset it.",
+        )
+    return endpoint
 
 
 def _expected_hash(name: str, named: str, pinned: str) -> str:
@@ -243,10 +258,10 @@ class _Hub:
             import httpx2
             import huggingface_hub
             from huggingface_hub import constants, file_download
-        except ModuleNotFoundError as error:
+        except ModuleNotFoundError:
             raise BuildError(
-                f"a model of a hub needs the package '{error.name}', which is not installed.",
-                remedy='Run: pip install "hookline[hub]".',
+                "a model of a hub needs the package 'huggingface_hub', which is not installed.",
+                remedy=f"Run: {install_command('hub')}",
             ) from None
         constants.DOWNLOAD_CHUNK_SIZE = _CHUNK
         logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # errors are ours to report

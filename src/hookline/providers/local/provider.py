@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hookline._aio import call_in_thread
 from hookline.errors import BuildError, MalformedResponseError, ModelNotFoundError
+from hookline.extras import install_command
 from hookline.providers.base import EndPiece, Feature, Piece
 from hookline.providers.local.engine import CompletionEngine, Done, LlamaEngine
 from hookline.providers.local.request import LocalRequest
@@ -54,7 +55,7 @@ class LocalProvider:
         if engine is None and importlib.util.find_spec("xllamacpp") is None:
             raise BuildError(
                 "provider 'local' needs the package 'xllamacpp', which is not installed.",
-                remedy='Run: pip install "hookline[local]".',
+                remedy=f"Run: {install_command('local')}",
             )
         self._threads = threads
         self._context = context

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookline.errors import BuildError, MalformedResponseError, UnsupportedError
+from hookline.extras import install_command
 from hookline.providers.base import CallPiece, TextPiece
 from hookline.providers.json_text import StringDecoder
 from hookline.providers.request import move_definitions
@@ -103,7 +104,7 @@ def schema_grammar(schema: Mapping[str, Any]) -> str:
     except ModuleNotFoundError:
         raise BuildError(
             "tools and structured output of provider 'local' need the package 'xllamacpp'.",
-            remedy='Run: pip install "hookline[local]".',
+            remedy=f"Run: {install_command('local')}",
         ) from None
     try:
         grammar: str = xllamacpp.json_schema_to_grammar(json.dumps({**schema, **_NOTATION}))

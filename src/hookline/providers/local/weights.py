@@ -25,6 +25,7 @@ import msgspec
 
 from hookline.containment.processes import start_program
 from hookline.errors import BuildError, ModelError, ModelNotFoundError
+from hookline.extras import install_command
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Takes how many bytes there are, and how many there will be."""
@@ -220,7 +221,7 @@ def lock(path: Path, state: FetchState) -> Iterator[None]:
     except ModuleNotFoundError:
         raise BuildError(
             "a model cannot be fetched without the package 'filelock'.",
-            remedy='Run: pip install "hookline[local]".',
+            remedy=f"Run: {install_command('local')}",
         ) from None
     held = FileLock(path)
     while True:
