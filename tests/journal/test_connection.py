@@ -86,7 +86,7 @@ def test_a_database_of_another_program(path: Path) -> None:
     connection.execute("CREATE TABLE runs (name TEXT)")
     connection.close()
     content = path.read_bytes()
-    with pytest.raises(JournalError, match=r"a database of another program.*file of its own"):
+    with pytest.raises(JournalError, match=r"a database of another program.*its own file"):
         SQLiteJournal(path).open_sync()
     assert path.read_bytes() == content
 

@@ -114,7 +114,7 @@ def test_a_run_belongs_to_one_client(postgres_journal: Make, story: Story) -> No
     """The other one learns who has it."""
     first, second = postgres_journal(), postgres_journal()
     claim = first.claim_sync("r")
-    with pytest.raises(RunInUseError, match=f"by process {os.getpid()} on "):
+    with pytest.raises(RunInUseError, match=f"in process {os.getpid()} on "):
         second.claim_sync("r")
     claim.give_back().result()
     second.claim_sync("r").write(story()).result()
@@ -145,7 +145,7 @@ def test_a_killed_process_has_no_run(postgres_journal: Make, story: Story) -> No
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    with pytest.raises(RunInUseError, match=f"by process {process.pid} on "):
+    with pytest.raises(RunInUseError, match=f"in process {process.pid} on "):
         journal.claim_sync("r")
     process.kill()
     process.wait()

@@ -251,7 +251,7 @@ def test_a_closed_journal_says_that_it_is_closed(path: Path, story: Story) -> No
     ):
         with pytest.raises(UsageError, match="this journal is closed"):
             ask()
-    with pytest.raises(JournalError, match="given back"):
+    with pytest.raises(JournalError, match="not claimed any more"):
         claim.write(story()).result()
 
 

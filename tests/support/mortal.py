@@ -155,6 +155,8 @@ class Model:
 class Watched:
     """A journal that calls the reaper when something is written."""
 
+    clock_offset = 0.0
+
     def __init__(self, journal: SQLiteJournal, reaper: Reaper) -> None:
         self.journal, self.reaper = journal, reaper
         self.open, self.close = journal.open, journal.close

@@ -137,7 +137,7 @@ class Writer:
             if run_id in self._held:
                 ask_one(connection, "SELECT 1")  # if it is lost, nobody has the run
                 raise RunInUseError(
-                    f"run '{run_id}' is being driven already, by this process ({os.getpid()}).",
+                    f"run '{run_id}' is already running in this process ({os.getpid()}).",
                     remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
                 )
             query = "SELECT pg_try_advisory_lock(%s), pg_backend_pid()"
@@ -145,7 +145,7 @@ class Writer:
             if not is_mine:
                 holder = connection.execute(_HOLDER, (key,)).fetchone()
                 raise RunInUseError(
-                    f"run '{run_id}' is being driven by {_describe(holder[0] if holder else '')}.",
+                    f"run '{run_id}' is already running in {_describe(holder[0] if holder else '')}.",
                     remedy="Wait for it, or end that process: the run is free as soon as its connection has ended.",
                 )
             self._held[run_id] = pid
