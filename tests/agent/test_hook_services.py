@@ -231,7 +231,7 @@ async def test_replay_gives_the_hook_the_recorded_answer() -> None:
         await ctx.run.ask_model(REQUEST, name="third", driver=silent)
 
     more = asking([], driver=silent).on_after_step(third).build()
-    assert "what a model would answer 'third' here is not on record" in str(
+    assert "the answer of a model to 'third' is not on record here" in str(
         await replay(tape, "run", more)
     )
 

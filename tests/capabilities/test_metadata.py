@@ -131,7 +131,7 @@ def test_caps_are_kept_also_within_one_step() -> None:
         "Write less, or split it over several keys.",
         "wrote a",
         "wrote b",
-        "Error: there are 2 entries already, which is the most. "
+        "Error: there are 2 entries already, which is the maximum. "
         "Remove one first, by writing null under its key.",
         "Error: with 'b' there would be 14 characters in all; 12 are the most. "
         "Write less, or remove entries by writing null under their keys.",

@@ -201,7 +201,7 @@ def test_an_agent_may_be_the_critic() -> None:
     assert SelfCritique.verdicts(result.state)[0].feedback == "look again"
     broken = AgentBuilder().with_driver(ScriptedDriver([ModelError("gone")])).build()
     builder, _ = answering(say("a"), critic=broken)
-    assert "did not end well" in builder.build().run_sync("go").state.ending.reason
+    assert "was not completed" in builder.build().run_sync("go").state.ending.reason
 
 
 def test_it_judges_a_structured_output_and_not_the_talk_before() -> None:

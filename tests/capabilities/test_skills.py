@@ -76,8 +76,8 @@ async def test_a_skill_is_loaded_with_a_list_of_its_files(folder: Path) -> None:
     ("args", "words"),
     [
         ({"name": "pdff"}, "there is no skill 'pdff'. Did you mean 'pdf'? Skills: git, pdf."),
-        ({"name": "deploy"}, "skill 'deploy' is for people to start."),
-        ({"name": "deploy", "file": "x"}, "skill 'deploy' is for people to start."),
+        ({"name": "deploy"}, "only a person can start the skill 'deploy'."),
+        ({"name": "deploy", "file": "x"}, "only a person can start the skill 'deploy'."),
         ({"name": "pdf", "file": "../git/SKILL.md"}, "skill 'pdf' has no file '../git/SKILL.md'."),
         ({"name": "pdf", "file": "/etc/passwd"}, "has no file '/etc/passwd'."),
     ],

@@ -432,5 +432,5 @@ def test_json_is_found_in_any_text(value: Any, around: str) -> None:
 @pytest.mark.parametrize("nothing", [None, type(None)])
 def test_nothing_is_no_shape(nothing: Any) -> None:
     """A model that was forgotten is not one whose only output is null."""
-    with pytest.raises(BuildError, match="nothing is no output"):
+    with pytest.raises(BuildError, match="None is not a type of output"):
         StructuredOutput(nothing)

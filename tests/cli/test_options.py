@@ -38,11 +38,11 @@ from hookline.sessions import Sessions
         (("--deny", "bash("), "--deny: the rule 'bash(' has a '('"),
         (
             ("--sandbox", "required", "--without", "bash"),
-            "--sandbox is an option of 'bash', which --without leaves out. Give one of them.",
+            "--sandbox is an option of 'bash', but --without switches that capability off. Give one of them.",
         ),
         (
             ("--sandbox", "host", "--set", "capabilities.bash.enabled=false"),
-            "--sandbox is an option of 'bash', which --set leaves out.",
+            "--sandbox is an option of 'bash', but --set switches that capability off.",
         ),
         (
             ("--capability", "bash", "--without", "bash"),
@@ -125,7 +125,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (2, "run --model bogus hi", "anthropic, google, lmstudio, local, ollama, openai, script."),
         (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
         (2, "run --model script: hi", "--model: no file is named for the script."),
-        (2, "run -f nowhere.md", "-f names a file with the task"),
+        (2, "run -f nowhere.md", "Give -f the path of a text file"),
         (2, "run --agent nope hi", "there is no agent 'nope' in the configuration"),
         (6, "run --model openai:x hi", "model_settings.api_key in your own file"),
         (6, "tools --capability structured_output", "needs the option 'output'"),

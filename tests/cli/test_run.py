@@ -133,7 +133,7 @@ def test_a_slow_pipe_is_waited_for(place: Any) -> None:
         )
         prompt = next(line for line in done.stdout.splitlines() if '"prompt"' in line)
         assert json.loads(prompt)["text"].strip() == task
-    assert "nothing was piped in" in done.stderr
+    assert "the pipe had no data" in done.stderr
 
 
 def test_nothing_is_kept_if_asked_so(place: Any) -> None:

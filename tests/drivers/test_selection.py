@@ -86,7 +86,7 @@ def test_a_driver_is_taken_as_it_is() -> None:
             ["openai:x", "anthropic:y"],
             {"options": {"logprobs": True, "seed": 1}},
             "logprobs: with several providers it is not clear whose option",
-            "for all models there are max_tokens, temperature, top_p, stop, seed.",
+            "these options work for all models: max_tokens, temperature, top_p, stop, seed.",
         ),
         (["openai:x", 5], {}, "5 is neither", "Write provider:NAME"),
         (ScriptedDriver([]), {"timeout": 1}, "takes no settings, and 'timeout'", "Leave it out."),

@@ -171,7 +171,7 @@ def test_a_hook_that_says_where_it_runs_is_registered_there_only() -> None:
         lambda: hook("before_step", OnEvent()),
         lambda: HookStack().with_hook(OnEvent(), "before_step"),
     ):
-        with pytest.raises(RegistrationError, match="it says that it runs at PreToolUse"):
+        with pytest.raises(RegistrationError, match="the hook names its own points: PreToolUse"):
             register()
     assert hook("BeforeToolUse", OnEvent()).point is HookPoint.BEFORE_TOOL_USE
     assert hook("before_step", Described([])).point is HookPoint.BEFORE_STEP
@@ -355,7 +355,7 @@ def test_an_adapter_knows_its_point() -> None:
     made = builder(BOTH).with_hooks(counting, ToolMiddlewareAdapter(NoShell()))
     assert texts(made) == ["Blocked: blocked by NoShell", "text of a"]
     with pytest.raises(
-        RegistrationError, match="'Counting' at after_step: it says that it runs at"
+        RegistrationError, match="'Counting' at after_step: the hook names its own points"
     ):
         builder().on_after_step(counting)
 

@@ -161,7 +161,7 @@ def test_what_nobody_knows_is_kept() -> None:
         (["name: x", "tools: [Read"], "a/SKILL.md:3: the front matter is not YAML"),
         (
             ["name: x", "name: y"],
-            "a/SKILL.md:3: the front matter is not YAML: 'name' is there twice",
+            "a/SKILL.md:3: the front matter is not YAML: 'name' occurs twice",
         ),
         (["name: x", "\ttools: y"], "a/SKILL.md:3: the front matter is not YAML"),
         (["a: [&x 1, *x]"], "a/SKILL.md:2: .*aliases"),

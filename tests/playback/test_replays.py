@@ -633,7 +633,7 @@ async def test_wrong_use_is_refused_with_what_to_do() -> None:
     agent = parents()[0].build()
     with pytest.raises(UnknownRunError, match="no run 'other'"):
         await replay(tape, "other", agent)
-    with pytest.raises(UnknownRunError, match=r"no run 'other' among these.*There is: run"):
+    with pytest.raises(UnknownRunError, match=r"no run 'other' among these.*There are: run"):
         await replay(tape.records("run"), "other", agent)
     with pytest.raises(UsageError, match="Replay 'run'"):
         await replay(tape, "run/0/call_1_1/1", agent)

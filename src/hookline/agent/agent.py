@@ -313,7 +313,7 @@ def _user_message(
     if not listed or not all(isinstance(each, Attachment) for each in attachments):
         raise UsageError(
             "attachments= takes a list of Attachment.",
-            remedy="Write [Attachment.from_file(path)], say.",
+            remedy="For example: [Attachment.from_file(path)].",
         )
     if not attachments:
         return prompt

@@ -152,5 +152,5 @@ def _check_signals(signals: Iterable[signal.Signals | int]) -> tuple[int, ...]:
         return tuple(signal.Signals(each) for each in signals)
     except (TypeError, ValueError) as error:
         raise BuildError(
-            f"signals={signals!r}: {error}.", remedy="Write signals=(signal.SIGTERM,), say."
+            f"signals={signals!r}: {error}.", remedy="For example: signals=(signal.SIGTERM,)."
         ) from None

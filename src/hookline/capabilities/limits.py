@@ -45,7 +45,7 @@ class ErrorHandling:
         if not isinstance(policy, ErrorPolicy):
             raise BuildError(
                 f"{policy!r} is not an ErrorPolicy.",
-                remedy="Use ErrorPolicy.retry_tool_errors(), say.",
+                remedy="For example: ErrorPolicy.retry_tool_errors().",
             )
         self.policy = policy
 

@@ -160,7 +160,7 @@ class Metadata:
             return notes
         if len(notes) > self._max_entries:
             raise ToolError(
-                f"there are {len(notes) - 1} entries already, which is the most.",
+                f"there are {len(notes) - 1} entries already, which is the maximum.",
                 remedy="Remove one first, by writing null under its key.",
             )
         total = sum(len(name) + _size(kept) for name, kept in notes.items())

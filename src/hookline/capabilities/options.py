@@ -54,6 +54,6 @@ def check_names(
     if not all(isinstance(each, kind) and str(each) for each in names):
         raise BuildError(
             f"{who}: {option}={given!r} is not a list of names.",
-            remedy=f"Write {option}=[{example}], say.",
+            remedy=f"For example: {option}=[{example}].",
         )
     return names

@@ -233,7 +233,7 @@ class SelfCritique:
 
 def _of_agent(result: RunResult) -> Critique:
     if not result.is_completed:
-        raise CriticError(f"the critic's run did not end well: {result.explain()}")
+        raise CriticError(f"the critic's run was not completed: {result.explain()}")
     if isinstance(result.output, str):
         return read_critique(result.output)
     return as_critique(result.output)

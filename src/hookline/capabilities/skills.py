@@ -126,7 +126,7 @@ class Skills:
         is_active = active == skill.name
         if not skill.for_models and not (file and is_active):  # then a person has started it
             raise ToolError(
-                f"skill '{skill.name}' is for people to start.",
+                f"only a person can start the skill '{skill.name}'.",
                 remedy="Tell the user about it if it would help.",
             )
         if file:

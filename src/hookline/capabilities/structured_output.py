@@ -309,7 +309,7 @@ class TypeShape:
             if inspect.isroutine(kind):
                 raise TypeError("a function is not a type")
             if kind in (None, type(None)):
-                raise TypeError("nothing is no output")
+                raise TypeError("None is not a type of output")
             if kind is BaseModel:
                 raise TypeError("it has no fields of its own")
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)

@@ -123,7 +123,7 @@ def _verify(layer: Layer) -> Layer:
         for option in options.keys() - {"enabled"} if options.get("enabled") is False else ():
             about, out = (layer.where(("capabilities", name, each)) for each in (option, "enabled"))
             raise UsageError(
-                f"{about} is an option of '{name}', which {out} leaves out.",
+                f"{about} is an option of '{name}', but {out} switches that capability off.",
                 remedy="Give one of them.",
             )
     return layer

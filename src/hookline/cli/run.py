@@ -86,7 +86,8 @@ def _read_file(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise UsageError(
-            f"{path} cannot be read: {problem}.", remedy="-f names a file with the task, from here."
+            f"{path} cannot be read: {problem}.",
+            remedy="Give -f the path of a text file with the task, relative to the current directory.",
         ) from None
 
 
@@ -116,8 +117,8 @@ def _has_input() -> bool:
     except (OSError, ValueError):
         return False
     print(
-        f"hookline: nothing was piped in for {_PATIENCE:.0f} s, so it is ignored; "
-        "`-f -` waits for it, `< /dev/null` says that there is nothing.",
+        f"hookline: the pipe had no data for {_PATIENCE:.0f} s and is ignored; "
+        "use `-f -` to wait for data, or `< /dev/null` if there is none.",
         file=sys.stderr,
     )
     return False

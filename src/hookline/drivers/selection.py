@@ -74,7 +74,7 @@ def _refuse_foreign(models: Sequence[str | Driver], options: Mapping[str, Any]) 
         raise BuildError(
             f"{', '.join(sorted(own))}: with several providers it is not clear whose option that is.",
             remedy="Put drivers into the list: ToolCallingDriver(NAME, options={...}); "
-            f"for all models there are {', '.join(PORTABLE)}.",
+            f"these options work for all models: {', '.join(PORTABLE)}.",
         )
 
 

@@ -217,7 +217,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
                 raise RegistrationError(f"{where}: it must take (ctx, call_next).", remedy=remedy)
             raise RegistrationError(
                 f"{where}: it must take (ctx, call_next), and its second parameter is named {second!r}.",
-                remedy=f"{remedy} Written as (call, state)? Read ctx.tool_call and ctx.state.",
+                remedy=f"{remedy} Read ctx.tool_call and ctx.state instead of (call, state).",
             )
         return Shape.AROUND
     if least == 2 and second in NEXT:
@@ -232,8 +232,8 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
         raise RegistrationError(
             f"{where}: a hook takes one argument, the context, and this one {takes}.",
             remedy=(
-                "Written as (call, state), where returning nothing blocked? Read ctx.tool_call and ctx.state, "
-                "and return HookOutcome.block(reason) to block."
+                "Read ctx.tool_call and ctx.state instead of (call, state). To block, return "
+                "HookOutcome.block(reason): a hook that returns nothing does not block."
                 + " Middleware is handle(ctx, next)." * (target is not hook)
                 + f" Put a parameter with a default after a star: (ctx, *, {second}=...)."
                 * has_default
@@ -324,7 +324,7 @@ def _refuse_other_point(point: Point[Any], hook: HookLike, where: str) -> None:
     said = described_points(hook)
     if said and not any(isinstance(each, str) and point.is_named(each) for each in said):
         raise RegistrationError(
-            f"{where}: it says that it runs at {', '.join(map(str, said))}.",
+            f"{where}: the hook names its own points: {', '.join(map(str, said))}.",
             remedy="Register it with with_hook(...), without a point.",
         )
 

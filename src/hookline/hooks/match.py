@@ -350,7 +350,7 @@ def _refuse_unfit(test: Callable[..., Any]) -> None:
         raise RegistrationError(
             f"matcher {test!r} cannot be called with one argument, the context.",
             remedy="Use a function of the context: `lambda ctx: ...`. "
-            "Written as matches(call, state)? Read ctx.tool_call and ctx.state.",
+            "Read ctx.tool_call and ctx.state instead of (call, state).",
         )
 
 

@@ -45,7 +45,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise YamlProblem("a name is a word, not a list or a mapping", key.start_mark.line)
             if key.value in seen:
-                raise YamlProblem(f"'{key.value}' is there twice", key.start_mark.line)
+                raise YamlProblem(f"'{key.value}' occurs twice", key.start_mark.line)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

@@ -196,7 +196,7 @@ class Link:
     def _reason(self) -> BaseException:
         """The error that the task ended with; the first one of a group."""
         if self._task.cancelled():
-            return ToolSourceError("the greeting was interrupted.")
+            return ToolSourceError("the start of the connection was interrupted.")
         error = self._task.exception() or ToolSourceError("it went away.")
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]

@@ -127,7 +127,7 @@ class ServerQuestions:
         wrong = problems(schema, content)
         if wrong:
             _log.warning(
-                "what was answered to %s does not fit what it asked for: %s",
+                "the answer to the MCP server %s does not fit its form: %s",
                 self._server,
                 "; ".join(wrong),
             )

@@ -136,7 +136,7 @@ def _refuse_unclear(text: str) -> None:
     if text.startswith("~") and not (text == "~" or text.startswith("~/")):
         raise UsageError(
             f"the path '{text}' is in the home directory of someone else.",
-            remedy="Write '//' and the path from the top.",
+            remedy="Write the absolute path after an extra '/': '//home/NAME/...'.",
         )
     for mark in "[{":
         if mark in text.replace(f"\\{mark}", ""):

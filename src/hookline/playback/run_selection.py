@@ -46,7 +46,7 @@ class GivenRecords:
         if run_id not in self._by_run:
             known = ", ".join(sorted(self._by_run)) or "nothing"
             raise UnknownRunError(
-                f"there is no run '{run_id}' among these records.", remedy=f"There is: {known}."
+                f"there is no run '{run_id}' among these records.", remedy=f"There are: {known}."
             )
         return self._by_run[run_id]
 

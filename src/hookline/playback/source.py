@@ -649,7 +649,7 @@ class PlaybackSource(AnswerSource):
             return known.response
         if not self.recording.is_finished:
             await self.playback.stop_here(run)
-        raise ModelError(f"what a model would answer '{name}' here is not on record.")
+        raise ModelError(f"the answer of a model to '{name}' is not on record here.")
 
     # --- tools --------------------------------------------------------------------------------------
 

@@ -203,10 +203,12 @@ def failure(report: ErrorReport, server: Server) -> ModelError:
         return OverloadedError(
             about,
             retry_after=report.wait,
-            remedy="Try again in a while; if it stays, the fault is on their side.",
+            remedy="Try again later. If the error stays, the problem is at the provider.",
         )
     if 300 <= status < 400:
-        return ModelError(about, remedy="The address answers with another one: correct base_url.")
+        return ModelError(
+            about, remedy="The server redirects to another address: correct base_url."
+        )
     if is_too_long:
         return ContextOverflowError(
             about, remedy="Shorten the conversation, or use a model that reads more."

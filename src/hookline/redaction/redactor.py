@@ -449,7 +449,7 @@ def _compile(kind: str, pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     except re.error as error:
         raise UsageError(
             f"the pattern for '{kind}' is not a regular expression: {error}.",
-            remedy="Correct it; re.escape(...) makes one of a plain text.",
+            remedy="Correct it. For plain text, use re.escape(text).",
         ) from None
 
 

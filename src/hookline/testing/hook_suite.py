@@ -475,7 +475,7 @@ def _check_arguments(hook: HookLike, factory: object, skip: Collection[str]) -> 
         if mode not in can_skip:
             raise UsageError(
                 f"skip={mode!r} is not something that can be skipped.",
-                remedy=f"There is: {', '.join(can_skip)}.",
+                remedy=f"You can skip: {', '.join(can_skip)}.",
             )
 
 

@@ -210,5 +210,5 @@ def _compile(rule: str | re.Pattern[str]) -> re.Pattern[str]:
     except re.error as error:
         raise UsageError(
             f"scrub={rule!r} is not a regular expression: {error}.",
-            remedy="Correct it; re.escape(...) makes one of a plain text.",
+            remedy="Correct it. For plain text, use re.escape(text).",
         ) from None

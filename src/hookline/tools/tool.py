@@ -189,7 +189,7 @@ def _make(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTo
     if isinstance(function, Tool):
         raise ToolDefinitionError(
             f"'{function.name}' is a tool already.",
-            remedy=f"Make the other tool of its function: {function.origin}.",
+            remedy=f"Make the second tool from the function: {function.origin}.",
         )
     signature = read_signature(function)
     name, description = options.pop("name", None), options.pop("description", None)

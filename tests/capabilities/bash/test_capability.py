@@ -272,7 +272,7 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
         (lambda path: Bash(path, keep=True), "keep=True is not valid"),
         (lambda path: Bash(path, timeout=0), "timeout=0 is not a number above 0"),
         (lambda path: Bash(path, timeout=5000), "timeout=5000 is more than max_timeout=3600"),
-        (lambda path: Bash(path, limits={"memory": 1}), "is no SandboxLimits"),
+        (lambda path: Bash(path, limits={"memory": 1}), "is not a SandboxLimits"),
         (lambda path: Bash(path, output_dir="/proc/x"), "output_dir='/proc/x' cannot be made"),
         (lambda path: Bash(path, output_dir=path), "is the directory that commands work in"),
         (lambda path: Bash(path / "missing"), "there is no directory"),

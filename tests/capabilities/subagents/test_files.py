@@ -150,7 +150,7 @@ def test_a_file_without_front_matter_or_description(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"a\.md: it has no front matter"):
         Subagents(tmp_path)
     (tmp_path / "a.md").write_text("---\nname: a(b)\ndescription: d\n---\nx")
-    with pytest.raises(BuildError, match=r"a\.md: a subagent cannot be called 'a\(b\)'"):
+    with pytest.raises(BuildError, match=r"a\.md: 'a\(b\)' is not a valid name for a subagent"):
         Subagents(tmp_path)
     (tmp_path / "a.md").write_text("---\nname: a\n---\nx")
     with pytest.raises(BuildError, match=r"a\.md: subagent 'a': it has no description"):

@@ -290,8 +290,8 @@ async def test_an_agent_that_is_built_already() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Subagent("", "x"), "a subagent cannot be called ''"),
-        (lambda: Subagent("a\nb", "x"), "cannot be called"),
+        (lambda: Subagent("", "x"), "'' is not a valid name for a subagent"),
+        (lambda: Subagent("a\nb", "x"), "is not a valid name"),
         (lambda: Subagent("m", " "), "subagent 'm': it has no description"),
         (lambda: Subagent("m", "x", tools=7), "tools=7 is not a list"),  # type: ignore[arg-type]
         (lambda: Subagent("m", "x", tools=[7]), "tools: 7 is not a name"),  # type: ignore[list-item]

@@ -166,5 +166,7 @@ def test_the_end_of_a_command_is_noticed_before_a_loop_closes(tmp_path: Path) ->
 
 def test_an_invalid_grant_is_named(tmp_path: Path) -> None:
     """Before anything is started."""
-    with pytest.raises(UsageError, match=r"grant=True is no SandboxGrant\. Write SandboxGrant"):
+    with pytest.raises(
+        UsageError, match=r"grant=True is not a SandboxGrant\. For example: SandboxGrant"
+    ):
         Sandbox(tmp_path, "host").run_sync("true", grant=True)  # type: ignore[arg-type]

@@ -217,8 +217,8 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         (lambda: SandboxPaths(protect=("*.lock",)), "must be named without patterns"),
         (lambda: SandboxPaths(protect=("../x",)), "'../x' in it, which is not a name below"),
         (lambda: SandboxPaths(protect=("/etc/x",)), "'/etc/x' in it, which is not a name below"),
-        (lambda: Sandbox(tmp_path, paths={}), r"paths=\{\} is no SandboxPaths"),  # type: ignore[arg-type]
-        (lambda: Sandbox(tmp_path, limits={"memory": 1}), "is no SandboxLimits"),  # type: ignore[arg-type]
+        (lambda: Sandbox(tmp_path, paths={}), r"paths=\{\} is not a SandboxPaths"),  # type: ignore[arg-type]
+        (lambda: Sandbox(tmp_path, limits={"memory": 1}), "is not a SandboxLimits"),  # type: ignore[arg-type]
         (lambda: Sandbox(None), "None is no directory"),  # type: ignore[arg-type]
         (lambda: host.run_sync(5), "5 is no command"),  # type: ignore[arg-type]
         (lambda: host.run_sync([]), "no command to run"),

@@ -186,7 +186,7 @@ class AgentBuilder(TakesHooks):
         if not isinstance(policy, ErrorPolicy):
             raise BuildError(
                 f"{policy!r} is not an ErrorPolicy.",
-                remedy="Use ErrorPolicy.retry_tool_errors(), say.",
+                remedy="For example: ErrorPolicy.retry_tool_errors().",
             )
         return self._set(error_policy=policy)
 

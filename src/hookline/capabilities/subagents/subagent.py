@@ -65,14 +65,16 @@ class Subagent(msgspec.Struct, frozen=True):
         if isinstance(self.limits, Mapping):
             msgspec.structs.force_setattr(self, "limits", self._limits(self.limits))
         elif not (isinstance(self.limits, RunLimits | None) or hasattr(self.limits, "configure")):
-            raise self.wrong(f"limits={self.limits!r} are not limits.", 'Write {"steps": 10}, say.')
+            raise self.wrong(
+                f"limits={self.limits!r} are not limits.", 'For example: {"steps": 10}.'
+            )
         self._check_agent()
 
     def _check_words(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             where = f"{self.where}: " if self.where else ""
             raise BuildError(
-                f"{where}a subagent cannot be called {self.name!r}.",
+                f"{where}{self.name!r} is not a valid name for a subagent.",
                 remedy="Use up to 64 letters, digits and hyphens.",
             )
         if not isinstance(self.description, str) or not self.description.strip():

@@ -340,8 +340,8 @@ class Sandbox:
         """
         if not isinstance(grant, SandboxGrant):
             raise UsageError(
-                f"grant={grant!r} is no SandboxGrant.",
-                remedy="Write SandboxGrant(network=True), say.",
+                f"grant={grant!r} is not a SandboxGrant.",
+                remedy="For example: SandboxGrant(network=True).",
             )
         where = self.place_of(place)
         _check_grant(where, grant)
@@ -457,6 +457,6 @@ def _check_tmp(tmp: str | Path | None, roots: Sequence[Path]) -> None:
 def _check_kind(option: str, value: object, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
         raise UsageError(
-            f"{option}={value!r} is no {kind.__name__}.",
+            f"{option}={value!r} is not a {kind.__name__}.",
             remedy=f"Write {option}={kind.__name__}(...).",
         )

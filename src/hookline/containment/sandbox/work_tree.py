@@ -481,8 +481,8 @@ class WorkTree:
         for path in named_by_git(top):
             if real_path(path) == self.root:
                 raise SandboxError(
-                    f"your configuration of git names the directory '{path}', in which commands write.",
-                    remedy="Name a directory that commands do not write, for example for hooks.",
+                    f"your configuration of git names the directory '{path}', and commands can write there.",
+                    remedy="Name another directory there, which commands cannot write.",
                 )
             yield path
         for git in git_directories(top):

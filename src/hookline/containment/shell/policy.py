@@ -268,7 +268,7 @@ def _parse_rule(text: str) -> CommandPattern:
         )
     if odd := _NO_WORD.search(_QUOTED.sub("", pattern)):
         raise UsageError(
-            f"the shell rule {text!r} holds {odd[0]!r}, which no word of a command does.",
+            f"the shell rule {text!r} contains {odd[0]!r}, which cannot be part of a word in a command.",
             remedy="Write one rule for each command, without redirects; quote it if it is meant literally.",
         )
     try:
