@@ -55,7 +55,7 @@ def test_inside_another_capability_it_only_narrows() -> None:
             """Ask for more."""
             builder.with_capability(Limits(steps=1000))
 
-    with pytest.raises(BuildError, match="may only narrow limits"):
+    with pytest.raises(BuildError, match="can only lower limits"):
         looking(1).with_capability(Greedy())
 
 

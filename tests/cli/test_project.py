@@ -164,7 +164,7 @@ def test_doctor_says_what_to_do(place: Any) -> None:
     """About variables with a slip in them, say."""
     done = place.run("doctor", HOOKLINE_MODELL="x")
     assert done.returncode == Exit.FAILED
-    assert "the variable HOOKLINE_MODELL means nothing" in done.stdout
+    assert "the variable HOOKLINE_MODELL has no meaning" in done.stdout
     assert "Did you mean HOOKLINE_MODEL?" in done.stdout
 
 

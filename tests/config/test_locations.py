@@ -165,7 +165,9 @@ def test_a_variable_with_a_slip_in_it_is_reported(
     name: str, meant: str, project: Path, environ: dict[str, str]
 ) -> None:
     """Whoever set it relies on it. Empty it says nothing, and without variables it is not looked at."""
-    with pytest.raises(ConfigError, match=rf"{name} means nothing\. Did you mean {meant}\?"):
+    with pytest.raises(
+        ConfigError, match=rf"the variable {name} has no meaning\. Did you mean {meant}\?"
+    ):
         load(project, {**environ, name: "5"})
     assert load(project, {**environ, name: ""}).files == ()
     assert load(project, {**environ, name: "5"}, bare=True).files == ()

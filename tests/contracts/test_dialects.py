@@ -27,8 +27,8 @@ EXCEPTIONS = {
     "cli/options.py": {"claude_settings"},
     "cli/parser.py": {
         "claude_settings",
-        "a plugin for Claude Code or Codex whose hooks are run",
-        "a settings file of Claude Code whose hooks are run",
+        "run the hooks of a plugin for Claude Code or Codex",
+        "run the hooks of a settings file of Claude Code",
     },
     "cli/assembly/command_hooks.py": {
         "claude_settings",

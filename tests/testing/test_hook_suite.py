@@ -407,7 +407,7 @@ async def test_a_hook_that_behaves_otherwise_in_one_mode_is_found_there(
 @pytest.mark.parametrize(
     ("hook", "words"),
     [
-        (lambda ctx: False, "means nothing here"),
+        (lambda ctx: False, "has no meaning here"),
         (lambda ctx: ctx.undefined, "AttributeError"),
         (lambda ctx: HookOutcome.proceed(ctx.with_state(7)), "not an AgentState"),
         (lambda ctx: ctx.tool_call.args.update(a=1), "read-only"),

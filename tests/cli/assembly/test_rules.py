@@ -181,7 +181,7 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (rule("before_step", "redact"), "nothing can be redacted at before_step."),
         (
             rule("output", "block", match={"tool": "bash"}),
-            "there is no tool call to match at output",
+            "at output there is no tool call to match",
         ),
         (rule("before_tool_use", "block", match="bash(x"), "never closed"),
         (rule("output", "block", match="/(/"), "is not a regular expression"),

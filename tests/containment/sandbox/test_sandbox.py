@@ -219,8 +219,8 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         (lambda: SandboxPaths(protect=("/etc/x",)), "'/etc/x' in it, which is not a name below"),
         (lambda: Sandbox(tmp_path, paths={}), r"paths=\{\} is not a SandboxPaths"),  # type: ignore[arg-type]
         (lambda: Sandbox(tmp_path, limits={"memory": 1}), "is not a SandboxLimits"),  # type: ignore[arg-type]
-        (lambda: Sandbox(None), "None is no directory"),  # type: ignore[arg-type]
-        (lambda: host.run_sync(5), "5 is no command"),  # type: ignore[arg-type]
+        (lambda: Sandbox(None), "None is not a directory"),  # type: ignore[arg-type]
+        (lambda: host.run_sync(5), "5 is not a command"),  # type: ignore[arg-type]
         (lambda: host.run_sync([]), "no command to run"),
         (lambda: host.run_sync("a\0b"), "NUL byte"),
         (lambda: host.run_sync("a\ud800b"), "an incomplete character in the command"),
