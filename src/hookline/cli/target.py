@@ -9,9 +9,11 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from hookline.agent import Agent, AgentBuilder
+from hookline.cli.project_modules import import_from_source
 from hookline.errors import HooklineError, NoModelError, UsageError, in_words
 
 
@@ -83,6 +85,7 @@ def find_target(target: str) -> Any:
         target, "an agent", "MODULE:NAME, as in myproject.agents:researcher"
     )
     sys.path.insert(0, os.getcwd())  # as `python -m` does
+    import_from_source(Path.cwd())
     with _name_errors(target):
         try:
             thing = import_module(module_name)

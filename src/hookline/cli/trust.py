@@ -122,8 +122,9 @@ class ProjectTrust:
     def contents(self) -> Iterator[str]:
         """Lines about everything that would be trusted."""
         changed = self.changes
-        for name in self._prints:
-            yield f"{printable(name)}{'  (changed)' if name in changed else ''}"
+        for name, mark in self._prints.items():
+            if mark or name in changed:
+                yield f"{printable(name)}{'  (changed)' if name in changed else ''}"
         for name in sorted(set(changed) - self._prints.keys()):
             is_gone = not (self.project / name).exists()
             yield f"{printable(name)}  ({'gone' if is_gone else 'changed'})"

@@ -159,11 +159,17 @@ def timestamp() -> str:
 
 def default_directory(project: Path) -> Path:
     """The usual directory of a project's transcripts. Scripts read the project's name off the path."""
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     name = re.sub(r"[^A-Za-z0-9]", "-", str(project))[-_LONGEST_NAME:]
+    state = state_directory() or Path("/tmp") / f"hookline-{os.getuid()}"
+    return state / "transcripts" / name
+
+
+def state_directory() -> Path | None:
+    """The directory of what Hookline keeps for the user, if they have a home."""
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     with contextlib.suppress(RuntimeError):
-        return Path(base).expanduser() / "hookline" / "transcripts" / name
-    return Path("/tmp") / f"hookline-{os.getuid()}" / "transcripts" / name
+        return Path(base).expanduser() / "hookline"
+    return None
 
 
 # --- the interface ------------------------------------------------------------------------------------

@@ -109,8 +109,8 @@ class Handler(msgspec.Struct, frozen=True):
     """It is not asked again in a session in which it was asked and did not object."""
     known_fields: frozenset[str] = frozenset()
     """Words of the protocol in its scripts, if the dialect has several forms: it is sent the form it knows."""
-    pins: Mapping[str, str] = EMPTY
-    """Scripts by path, with the hash under which they were trusted. A changed one is not run."""
+    pins: Mapping[str, str] | None = None
+    """The files that it loads, with the hashes under which they were trusted. It is run with exactly these."""
     definition: Mapping[str, Any] = EMPTY
     """The entry as it is in the file: trust is bound to it."""
 

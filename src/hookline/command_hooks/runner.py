@@ -47,7 +47,7 @@ from hookline.command_hooks.script import (
     make_directories,
     run_program,
 )
-from hookline.command_hooks.trusted_files import changed_script
+from hookline.command_hooks.trusted_files import PinCheck, script_folders
 from hookline.containment.session_files import keep_text, remove_texts
 from hookline.errors import in_words
 from hookline.lifecycle import (
@@ -208,6 +208,8 @@ class Runner:
         """Shows text in place of the model's. Without it, such hooks only observe."""
         self.models = HookModels()
         self.variables = SessionVariables()
+        self._pins = PinCheck(project)
+        self._script_folders: dict[int, tuple[Handler, tuple[str, ...]]] = {}
         # Matchers look at the call alone, so that `explain` knows without a run whether a hook would be asked.
         self._anywhere = RunFacts(str(project), self.cwd, "")
         self._transcripts: dict[type[Transcripts], Transcripts] = {}
@@ -324,7 +326,7 @@ class Runner:
     async def _ask(
         self, handler: Handler, ctx: AgentContext, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
-        changed = changed_script(handler) if handler.pins else ""
+        changed = self._pins.changed_file(handler)
         if changed:
             return HookReply(_changed_script_answer(changed, handler, ctx), not_started(""))
         dialect = dialect_of(handler)
@@ -363,11 +365,18 @@ class Runner:
         if handler.in_argument:  # without a shell, which could read it as commands
             argv, body = (*argv, body.decode().strip()), b""
         env = dialect_of(handler).event_variables(payload)
-        env |= environment(handler, facts, self.variables.of(handler, facts))
+        folders = self._folders_of(handler)
+        env |= environment(handler, facts, self.variables.of(handler, facts), folders)
         if ctx.has_run and ctx.run.is_replay:
             env["HOOKLINE_REPLAY"] = "1"
         cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
+
+    def _folders_of(self, handler: Handler) -> tuple[str, ...]:
+        """The directories of its Python scripts, as they were when it was first run."""
+        if id(handler) not in self._script_folders:
+            self._script_folders[id(handler)] = handler, script_folders(handler, self.project)
+        return self._script_folders[id(handler)][1]
 
     def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
+from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of, state_directory
 from hookline.command_hooks.handler import (
     MOST_OUTPUT,
     VARIABLE,
@@ -30,6 +30,7 @@ from hookline.command_hooks.handler import (
     not_started,
     session_of,
 )
+from hookline.containment.interpreter import environments_below
 from hookline.containment.processes import AsyncProcess, Standard, StartedProcess, start_program
 from hookline.lifecycle import AgentContext
 from hookline.secret_tables import CLOUD_VARIABLE
@@ -58,9 +59,15 @@ _MOST_LINES = 50
 """How many lines a variable's value may have."""
 
 
-def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
+def environment(
+    handler: Handler, facts: RunFacts, kept: Mapping[str, str], folders: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own.
+
+    `folders` are those in which its Python scripts have modules of their own.
+    """
     ours = _inherited_variables(handler.source.level.is_repository)
+    ours |= search_variables(handler, ours, Path(facts.project), folders)
     dialect = dialect_of(handler)
     own = {
         name: expand_placeholders(value, handler, facts.project)
@@ -74,6 +81,48 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
     skill = dict.fromkeys(dialect.skill_variables, handler.source.root) if handler.skill else {}
     made = {**kept, **own, **dialect.variables(handler, facts), **skill}
     return ours | {k: value for k, value in made.items() if k and "\0" not in k + value}
+
+
+def search_variables(
+    handler: Handler, inherited: Mapping[str, str], project: Path, folders: tuple[str, ...]
+) -> dict[str, str]:
+    """Variables with which a program on the host finds no programs and modules that others have put in its way.
+
+    Programs are not searched in the project. What is not the project's own does not search Python modules there either,
+    only in `folders`, those of its scripts. If scripts are in the project, Python takes what it has compiled from a
+    directory of the user's, not from `__pycache__` beside the source.
+    """
+    is_repository = handler.source.level.is_repository
+    path, modules = inherited.get("PATH", os.defpath), inherited.get("PYTHONPATH", "")
+    found = {"PATH": os.pathsep.join(_outside(path, project)) or os.defpath}
+    if not is_repository:
+        places = (*folders, *_outside(modules, project))
+        found |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}
+    if is_repository or any(Path(each).is_relative_to(project) for each in folders):
+        found["PYTHONPYCACHEPREFIX"] = _bytecode_directory()
+    return found
+
+
+@lru_cache(maxsize=64)
+def _outside(path: str, project: Path) -> tuple[str, ...]:
+    """The entries of a search path outside of the project, and those of the environment that we run in ourselves."""
+    from hookline.containment.sandbox.environment import trusted_entries  # takes a while to load
+
+    top = Path(os.path.realpath(project))
+    own = [top / each for each in environments_below(top)]
+    return tuple(trusted_entries(path, [top], own))
+
+
+def _bytecode_directory() -> str:
+    """A directory that only the user can write. Without a home it is one that nobody can write or read."""
+    state = state_directory()
+    if state is None or not state.is_absolute():
+        return os.path.join(os.devnull, "bytecode")
+    found = str(state / "bytecode")
+    if not os.path.isdir(found):
+        with contextlib.suppress(OSError):
+            os.makedirs(found, mode=0o700, exist_ok=True)
+    return found
 
 
 def _inherited_variables(is_repository: bool) -> dict[str, str]:

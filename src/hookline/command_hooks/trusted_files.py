@@ -8,9 +8,10 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -38,7 +39,7 @@ _LARGEST = 64 << 20
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files that trust is bound to, with their hashes.
+    """The files that trust is bound to, with their hashes; an empty one if only their being there counts.
 
     They are the files that a command runs, those it names that hold code, what its scripts run in turn, and all code in
     a directory for hooks; outside of the project scripts only. Files that a hook writes, such as logs, are not: it
@@ -47,8 +48,10 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
     line = CommandLine(handler, project)
     code = filter(_is_code, line.files_named(line.words))
     scripts = line.scripts()
-    more = (*_dependencies_of(scripts, project).files, *_for_hooks(scripts, project))
-    return {str(path): hash_of(path) for path in dict.fromkeys((*code, *more))}
+    found = line.dependencies(scripts)
+    whole = dict.fromkeys((*code, *found.files, *_for_hooks(scripts, project)))
+    names = {str(path): "" for path in found.beside}
+    return names | {str(path): hash_of(path) for path in whole}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
@@ -57,15 +60,30 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     The agent cannot change them during a run. So modules elsewhere in the project are not among them: the agent may be
     working on those.
     """
-    scripts = CommandLine(handler, project).scripts()
+    return {path: known for path, known in loaded_files(handler, project).items() if known}
+
+
+def loaded_files(handler: Handler, project: Path) -> dict[str, str]:
+    """The files of `scripts_of`, and others that they load, with an empty hash: these may change, but not be new."""
+    return _load_search(handler, project)[0]
+
+
+def _load_search(handler: Handler, project: Path) -> tuple[dict[str, str], set[Path]]:
+    """The files that a hook would load, and the directories in which a new file might be one of them."""
+    line = CommandLine(handler, project)
+    scripts = line.scripts()
     folders = {path.parent for path in scripts if path.parent != project}
-    return {
-        str(path): hash_of(path)
-        for path in _dependencies_of(scripts, project).files
-        if path in scripts
-        or not path.is_relative_to(project)
-        or any(path.is_relative_to(folder) for folder in folders)
+
+    def is_kept(path: Path) -> bool:
+        is_elsewhere = not path.is_relative_to(project)
+        return path in scripts or is_elsewhere or any(map(path.is_relative_to, folders))
+
+    found = line.dependencies(scripts, is_kept)
+    hashes = {
+        str(path): hash_of(path) if is_kept(path) or path in found.shadows else ""
+        for path in found.files
     }
+    return {str(path): "" for path in found.beside} | hashes, line.searched | {*found.searched}
 
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
@@ -81,12 +99,77 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
     paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
     said += filter(None, (describe_program(path, project) for path in paths))
-    return (*dict.fromkeys(said), *_dependencies_of(line.scripts(), project).unseen)
+    return (*dict.fromkeys(said), *line.dependencies(line.scripts()).unseen)
 
 
-def changed_script(handler: Handler) -> str:
-    """A script that has changed since it was trusted; empty if none has."""
-    return next((path for path, known in handler.pins.items() if hash_of(Path(path)) != known), "")
+def script_folders(handler: Handler, project: Path) -> tuple[str, ...]:
+    """The directories of the Python scripts that a hook starts, in which these have their own modules.
+
+    In the project it has none after a `cd` to elsewhere: there, the same name may mean a file that is hostile.
+    """
+    from hookline.config.script_dependencies import is_python
+
+    search = CommandLine(handler, project).search
+    goals = ("".join(argv[1:2]) for argv in search.commands if argv[:1] in (("cd",), ("pushd",)))
+    moves = [Path(os.path.normpath(project / os.path.expanduser(each))) for each in goals]
+    elsewhere = [each for each in moves if not each.is_relative_to(project)]
+    scripts = script_paths(handler, project) if handler.kind == "command" else []
+    if elsewhere:
+        words = [word for word, _, is_script in search.started if is_script]
+        scripts = [each for each in scripts if not each.is_relative_to(project)]
+        scripts += [place / word for place in elsewhere for word in words]
+    folders: dict[str, None] = {}
+    for path in scripts:
+        is_inside = path.is_relative_to(project)
+        started = [path] if is_inside else _dependencies_of([path], path.parent).started
+        real = (os.path.realpath(each) for each in started if is_python(each))
+        folders |= dict.fromkeys(map(os.path.dirname, real))
+    return tuple(folders)
+
+
+class PinCheck:
+    """Whether hooks would still load the files that were pinned, with the same content, and no others."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self._unchanged: dict[int, tuple[Handler, dict[str, _Directory | None]]] = {}
+        """By hook, the directories that were searched when it was last found unchanged."""
+
+    def changed_file(self, handler: Handler) -> str:
+        """A file that has changed since it was pinned, or that would be loaded and was not there; empty if none."""
+        if handler.pins is None:
+            return ""
+        for path, known in handler.pins.items():
+            if known and hash_of(Path(path)) != known:
+                return path
+        _, before = self._unchanged.get(id(handler), (None, None))
+        if before is not None and before == {each: _look_at(each) for each in before}:
+            return ""
+        asked = time.time_ns()
+        files, searched = _load_search(handler, self._project)
+        new = next((path for path in files if path not in handler.pins), "")
+        seen = {each: _look_at(each) for each in map(str, searched)}
+        # In a moment in which a directory changes it may change again, with the same time.
+        is_quiet = all(each is None or each[2] < asked - _MOMENT for each in seen.values())
+        if is_quiet and not new:
+            self._unchanged[id(handler)] = handler, seen
+        else:
+            self._unchanged.pop(id(handler), None)
+        return new
+
+
+_Directory: TypeAlias = tuple[int, int, int]
+"""Device, inode and time of the last change."""
+_MOMENT = 1_000_000_000
+"""Nanoseconds in which two changes may have one time."""
+
+
+def _look_at(directory: str) -> _Directory | None:
+    try:
+        facts = os.stat(directory)
+    except (OSError, ValueError):
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
 
 
 _DIGESTED = (
@@ -202,6 +285,8 @@ class CommandLine:
     ) -> None:
         known = {**placeholders(handler, str(project)), "PWD": str(project)}
         self.project = project
+        self.has_safe_path = not handler.source.level.is_repository
+        """Whether its Python programs do not look for modules in the project: see `environment`."""
         self.search = StartSearch({**environment, **known})
 
         def expand(text: str) -> str:
@@ -226,6 +311,8 @@ class CommandLine:
         self.words = {each for text in texts for each in (text, *_WORDS.findall(text))}
         self.places = [project, Path(os.path.normpath(project / handler.cwd))]
         """The directories that names are relative to: the project, its own, and those that it names."""
+        self.searched: set[Path] = set()
+        """The directories in which a word may name a file that was not there."""
         self.places += filter(os.path.isdir, self._inside(self.words, project))
 
     def scripts(self) -> list[Path]:
@@ -235,6 +322,21 @@ class CommandLine:
         words = {word for text in given for word in _WORDS.findall(text)}
         programs = self.files_named({*words, *(word for word, *_ in self.search.started)})
         return [path for path in programs if path in scripts or _is_code(path)]
+
+    def dependencies(
+        self, scripts: list[Path], follows: Callable[[Path], bool] = lambda _path: True
+    ) -> ScriptDependencies:
+        """The files that the command and its scripts run."""
+        from hookline.config.script_dependencies import find_dependencies  # takes a while to load
+
+        return find_dependencies(
+            self.project,
+            scripts,
+            commands=self.search.commands,
+            directory=self.places[1],
+            has_safe_path=self.has_safe_path,
+            follows=follows,
+        )
 
     def files_named(self, words: Iterable[str]) -> list[Path]:
         """The files that words name: in the project, and scripts elsewhere."""
@@ -257,6 +359,7 @@ class CommandLine:
             names = {word.replace(UNKNOWN, ""), after.lstrip("/")} if after != word else {word}
             paths = (base / os.path.expanduser(name) for name in names)
             for full in (Path(os.path.normpath(path)) for path in paths):
+                self.searched.add(full.parent)
                 with contextlib.suppress(OSError, ValueError):
                     is_inside = full.is_relative_to(self.project)
                     if full.exists() if is_inside else is_script(full):

@@ -31,9 +31,9 @@ _MAX_TEXTS = 1 << 20
 """Bytes of all texts of a directory."""
 _DECODED: dict[tuple[str | int, ...], Any] = {}
 """The trust file as it was last read. A command asks it several times, and its texts make it large."""
-_PROJECT_DIR = re.compile(r"\$\{?([A-Z]+_PROJECT_DIR)\}?")
-"""A variable for the project's directory: each agent has one of its own, and commands may name any of them."""
-_RUNNING = frozenset({"run", "command", "args", "target", "agent"})
+_PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "HOOKLINE_PROJECT_DIR")
+_PROJECT_DIR = re.compile(rf"\$\{{?(?:{'|'.join(_PROJECT_VARIABLES)})\}}?")
+_RUNNING = frozenset({"command", "args"})
 """Keys whose values name what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
 """Keys whose value is `module:name`."""
@@ -214,33 +214,81 @@ def trust_file(environ: Mapping[str, str]) -> TrustFile:
 
 
 def fingerprints(project: Path, layers: Iterable[Layer]) -> dict[str, str]:
-    """The hash of each configuration file, as it was read, and of each file that it names."""
+    """The hash of each configuration file, as it was read, and of each file that it names.
+
+    It is empty for a module that would be imported in the place of an installed one: what counts is that it is there.
+    """
     texts = {Path(layer.name): layer.text for layer in layers}
-    named = named_files(project, layers)
+    named, beside = _find_files(project, layers)
     prints = {
         _relative(project, path): hashlib.sha256(text.encode()).hexdigest()
         for path, text in texts.items()
     }
+    prints |= {_relative(project, path): "" for path in beside}
     return {**prints, **{_relative(project, path): _hash(path) for path in named}}
 
 
 def named_files(project: Path, layers: Iterable[Layer]) -> list[Path]:
     """The files that configuration files name, and what these run."""
+    return _find_files(project, layers)[0]
+
+
+def _find_files(project: Path, layers: Iterable[Layer]) -> tuple[list[Path], tuple[Path, ...]]:
+    """The files that configuration files name, and modules that would be imported in the place of installed ones."""
     layers = list(layers)
     texts = {Path(layer.name) for layer in layers}
-    said = sorted({path for each in layers for path in _named_files(project, each.data)} - {*texts})
-    named = sorted({*said, *find_dependencies(project, said).files})
+    searches = [each for layer in layers for each in _command_searches(layer.data)]
+    commands = [argv for each in searches for argv in each.commands]
+    scripts = {word for each in searches for word, _, is_script in each.started if is_script}
+    said = {path for each in layers for path in _named_files(project, each.data)}
+    said.update(path for word in scripts for path in _files_at(project, word) if path.is_file())
+    found = find_dependencies(project, sorted(said - texts), commands=commands)
+    targets = {target for each in layers for target in _targets(each.data)}
+    modules = {path for each in targets for path in find_module_files(project, each)}
+    named = sorted({*(said - texts), *found.files, *modules})
     if len(named) > _MAX_FILES:
         raise TrustError(
             f"the configuration of {project} names more than {_MAX_FILES} files.",
             remedy="Name smaller directories in it.",
         )
-    return named
+    return named, found.beside
 
 
-def read_texts(project: Path, paths: Iterable[Path]) -> dict[str, str]:
-    """The text of each file that is kept, to show later what has changed. Large files and binary ones are not."""
-    texts: dict[str, str] = {}
+def _targets(data: Any, key: str = "") -> Iterator[str]:
+    """The modules of Python hooks and agents. Our own loader imports them, from these files only."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from _targets(value, str(name))
+    elif isinstance(data, list):
+        for value in data:
+            yield from _targets(value, key)
+    elif isinstance(data, str) and key in _TARGETS:
+        yield data.partition(":")[0]
+
+
+def _command_searches(data: Any) -> Iterator[StartSearch]:
+    """What the commands of hooks and servers start."""
+    if isinstance(data, list):
+        for each in data:
+            yield from _command_searches(each)
+    if not isinstance(data, dict):
+        return
+    for each in data.values():
+        yield from _command_searches(each)
+    command, args = data.get("command"), data.get("args") or ()
+    words = [*(command if isinstance(command, list) else [command]), *args]
+    if all(isinstance(each, str) for each in words):
+        search = StartSearch(dict.fromkeys(_PROJECT_VARIABLES, "."))
+        search.search(words[0] if isinstance(command, str) and not args else words)
+        yield search
+
+
+def read_texts(project: Path, paths: Iterable[Path], names: Iterable[Path] = ()) -> dict[str, str]:
+    """The text of each file that is kept, to show later what has changed. Large files and binary ones are not.
+
+    Of `names` no text is kept: what may change is only which of them there are.
+    """
+    texts = {_relative(project, path): "" for path in names}
     left = _MAX_TEXTS
     for path in dict.fromkeys(paths):
         try:
@@ -274,8 +322,6 @@ def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
     elif isinstance(data, list):
         for value in data:
             yield from _named_files(project, value, key)
-    elif isinstance(data, str) and key in _TARGETS:
-        yield from find_module_files(project, data.partition(":")[0])
     elif isinstance(data, str) and key in _RUNNING | _READ:
         whole = _PROJECT_DIR.sub(lambda _: str(project), data)
         search = StartSearch(dict.fromkeys(_PROJECT_DIR.findall(data), str(project)))

@@ -102,7 +102,7 @@ class ServerProcess:
 
     def _start(self, standard: Standard) -> StartedProcess:
         command = self._command
-        env = {**get_default_environment(), **command.env}
+        env = {**get_default_environment(), **command.search, **command.env}
         argv, cwd = (command.program, *command.args), command.cwd or os.getcwd()
         return start_program(argv, env, cwd, standard, grace=_GRACE)
 

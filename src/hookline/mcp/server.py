@@ -32,6 +32,8 @@ class ServerCommand(msgspec.Struct, frozen=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+    search: Mapping[str, str] = {}
+    """Variables by which it finds programs and modules. They are no secrets, and `env` counts before them."""
 
     def __repr__(self) -> str:
         return f"ServerCommand({self.program!r}, {list(self.args)!r}, env={list(self.env)})"

@@ -16,7 +16,9 @@ from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
-from hookline.command_hooks import CommandHooks
+from hookline.command_hooks import CommandHooks, Handler, HookSource, Level
+from hookline.command_hooks.script import search_variables
+from hookline.command_hooks.trusted_files import script_folders
 from hookline.config import Settings
 from hookline.config.locations import data_folder
 from hookline.config.schema import AgentSettings
@@ -314,10 +316,23 @@ async def _open_servers(settings: Settings, stack: contextlib.AsyncExitStack) ->
             else:
                 cwd = settings.project if each.cwd is None else settings.project / each.cwd
                 env, program = _expand(each.env, where), each.command or ""
-                servers.append(McpServer.stdio(program, each.args, env=env, cwd=cwd, **common))
+                made = McpServer.stdio(program, each.args, env=env, cwd=cwd, **common)
+                search = _search_variables((program, *each.args), name, settings)
+                target = msgspec.structs.replace(made.target, search=search)
+                servers.append(msgspec.structs.replace(made, target=target))
     pins = data_folder(os.environ) / "pins.json"
     pins.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return await stack.enter_async_context(McpServers(*servers, pins=pins))
+
+
+def _search_variables(argv: tuple[str, ...], name: str, settings: Settings) -> dict[str, str]:
+    """Variables with which a server finds programs and modules: those of hooks, which are in the same danger."""
+    project = settings.project
+    origins = (settings.where("mcp", name, key) for key in ("command", "args"))
+    level = Level.PROJECT if any(each.startswith(f"{project}/") for each in origins) else Level.USER
+    path = {"PATH": os.environ["PATH"]} if "PATH" in os.environ else {}
+    handler = Handler(HookSource("hookline", level), "", argv=argv)
+    return search_variables(handler, path, project, script_folders(handler, project))
 
 
 def _expand(values: Mapping[str, str], where: str) -> dict[str, str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-import sys
+import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,12 @@ from hookline.cli.assembly.matchers import match_of, matcher_of
 from hookline.cli.assembly.rules import rule_of
 from hookline.cli.assembly.tool_names import wrong_names_in_hook
 from hookline.cli.assembly.verification import locate_errors
+from hookline.cli.project_modules import import_from_source, importable
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import Settings
+from hookline.config.locations import own_file
 from hookline.config.schema import HookSettings, MatchSettings
+from hookline.config.script_dependencies import find_module_files
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import ConfigError
@@ -87,7 +89,7 @@ class ConfiguredHooks:
             if hook.run is None and hook.do is None:
                 continue
             with locate_errors(self._settings.where("hooks", position)):
-                made = self._registration(hook)
+                made = self._registration(hook, self._settings.where("hooks", position))
             self._names[position] = made.name
             yield made
 
@@ -107,14 +109,22 @@ class ConfiguredHooks:
                     hook=self._names.get(position, ""),
                 )
 
-    def _registration(self, hook: HookSettings) -> Registration:
+    def _load(self, target: str, where: str) -> Any:
+        """A function of the project, or, if the user's own file names it, of that file's directory: not of any project
+        that they happen to be in."""
+        project, own = self._settings.project, own_file(os.environ)
+        if where.startswith(f"{own}:"):
+            return load_hook(target, [own.parent], None)
+        return load_hook(target, [project, project / ".hookline"], project)
+
+    def _registration(self, hook: HookSettings, where: str) -> Registration:
         point = point_named(hook.on)
         if hook.do is not None:
             function, matcher = rule_of(hook, point, self._root)
             made = register(point, function, _options(hook, matcher))
             # Two rules may have the same default name: the second one is numbered.
             return made if hook.name else msgspec.structs.replace(made, named=False)
-        function = load_hook(hook.run or "", self._settings.project)
+        function = self._load(hook.run or "", where)
         matcher = matcher_of(match_of(hook, point), point, self._root)
         made = register(point, function, _options(hook, matcher))
         target = target_of(function)
@@ -153,32 +163,22 @@ def _options(hook: HookSettings, matcher: Any) -> HookOptions:
     )
 
 
-@contextlib.contextmanager
-def _importable(project: Path) -> Iterator[None]:
-    """Import modules of the project within this block only.
+def load_hook(target: str, places: Sequence[Path], project: Path | None) -> Any:
+    """Load the function or object that `module:name` names.
 
-    The project comes before installed packages, and after the standard library, which it must not replace.
+    Its module is installed, or in one of the places. If these belong to a project, only files are imported from there
+    that trust is bound to.
     """
-    before = list(sys.path)
-    places = [place for place, path in enumerate(before) if path.endswith("-packages")]
-    at = min(places, default=len(before))
-    sys.path[at:at] = [str(project), str(project / ".hookline")]
-    try:
-        yield
-    finally:
-        sys.path[:] = before
-
-
-def load_hook(target: str, project: Path) -> Any:
-    """Load the function or object that `module:name` names."""
     module_name, path = split_target(target, "a hook", 'run = "module:function"')
+    if project is not None:
+        import_from_source(project, find_module_files(project, module_name))
     try:
-        with _importable(project):
+        with importable(places):
             module = import_module(module_name)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the hook '{target}' cannot be loaded: there is no module '{error.name}'.",
-            remedy=f"Modules are searched in {project} and {project / '.hookline'}.",
+            remedy=f"Modules are searched in {' and '.join(map(str, places))}.",
         ) from None
     except Exception as error:
         raise ConfigError(

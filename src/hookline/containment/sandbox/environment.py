@@ -68,8 +68,12 @@ def trusted_path(path: str, writable: Sequence[Path], shown: Sequence[Path] = ()
 
     What is `shown` in one of them cannot be written, unless it holds what can.
     """
-    kept = [each for each in path.split(os.pathsep) if _is_trusted(each, writable, shown)]
-    return os.pathsep.join(kept) or _PATH
+    return os.pathsep.join(trusted_entries(path, writable, shown)) or _PATH
+
+
+def trusted_entries(path: str, writable: Sequence[Path], shown: Sequence[Path] = ()) -> list[str]:
+    """The entries of a search path that are whole paths, and that a contained command could not have written in."""
+    return [each for each in path.split(os.pathsep) if _is_trusted(each, writable, shown)]
 
 
 def _is_trusted(each: str, writable: Sequence[Path], shown: Sequence[Path]) -> bool:
