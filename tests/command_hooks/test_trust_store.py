@@ -134,7 +134,7 @@ def test_a_changed_script_blocks_at_every_point_that_can_be_blocked(stage: Any, 
 def test_the_agent_cannot_change_the_hooks_that_watch_it(guarded: Any, path: str) -> None:
     """Neither the file that names them nor their scripts."""
     result = guarded.run(guarded.discover(), call("write", path=path, content="x"), say("done"))
-    assert "belongs to a hook" in result.state.messages[2].text
+    assert "is used by a hook" in result.state.messages[2].text
 
 
 @pytest.mark.parametrize("path", [".github/hooks/new.json", ".github/copilot/settings.json"])
@@ -142,7 +142,7 @@ def test_the_agent_makes_no_hooks_for_copilot(stage: Any, path: str) -> None:
     """A new one would take the trust from all there are, and with it the guard of the next run."""
     hooks = stage.claude("PreToolUse", "exit 0")
     result = stage.run(hooks, call("write", path=path, content="{}"), say("done"))
-    assert "belongs to a hook" in result.state.messages[2].text
+    assert "is used by a hook" in result.state.messages[2].text
 
 
 def test_trust_is_never_a_matter_of_the_repositorys_own_files(guarded: Any) -> None:

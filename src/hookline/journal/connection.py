@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal import history
-from hookline.journal.last_commits import LastCommits, read_commits
+from hookline.journal.last_commits import LastCommits
 from hookline.journal.lease import lease_file
 from hookline.journal.write_ahead_log import log_file, log_size
 
@@ -165,8 +165,12 @@ def _check_file(path: str, has_log: bool) -> None:
 
 
 def _is_emptied(path: str) -> bool:
-    """Whether runs were once written to an empty file. Another process may just be creating it again, so this waits."""
-    if not os.path.exists(lease_file(path)) and not read_commits(path).commits:
+    """Whether runs were once written to an empty file. Another process may just be creating it again, so this waits.
+
+    The file of last commits is not asked. It may be left of a journal that was deleted, and a process that is killed
+    here leaves an empty file beside it.
+    """
+    if not os.path.exists(lease_file(path)):
         return False
     deadline = time.monotonic() + _CREATION_SECONDS
     while os.path.getsize(path) == 0:
