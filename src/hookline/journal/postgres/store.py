@@ -27,7 +27,7 @@ from hookline.journal.postgres.database import (
     to_column,
 )
 from hookline.journal.postgres.schema import check_version, migrate
-from hookline.journal.postgres.writer import Writer, add_event, create_run
+from hookline.journal.postgres.writer import PostgresWriter, add_event, create_run
 from hookline.journal.stores import OpenedStore
 from hookline.journal.tables import Tables, continued_error, run_exists_error
 from hookline.journal.writer import Release
@@ -86,14 +86,14 @@ class JournalInPostgres(Journal):
         super().__init__()
         self._database = database
         self._pid = os.getpid()
-        self._readers = Readers(database)
+        self._readers = PostgresReaders(database)
         claims = weakref.ref(self._claims)
 
         def lose(problem: JournalError) -> None:
             for claim in list(claims() or ()):
                 claim.fail(problem)
 
-        self._writer = Writer(database, lose)
+        self._writer = PostgresWriter(database, lose)
         self._close = weakref.finalize(self, _close, self._readers, self._writer)
         with self._snapshot():  # an error is raised now, and not by a claim
             pass
@@ -127,7 +127,7 @@ class JournalInPostgres(Journal):
     def _lease(self, run_id: str) -> Release:
         return self._get_writer().lease(run_id).release
 
-    def _get_writer(self) -> Writer:
+    def _get_writer(self) -> PostgresWriter:
         self._check_open()
         return self._writer
 
@@ -184,7 +184,7 @@ class JournalInPostgres(Journal):
         return self._get_writer().run_exclusively(add)
 
 
-def _close(readers: Readers, writer: Writer) -> None:
+def _close(readers: PostgresReaders, writer: PostgresWriter) -> None:
     readers.close()
     writer.close()
 
@@ -225,7 +225,7 @@ def _with_marks(query: str) -> str:
     return query.replace("?", "%s")
 
 
-class Readers:
+class PostgresReaders:
     """A pool of connections for reading. Each is used by one thread at a time."""
 
     def __init__(self, database: Database) -> None:

@@ -91,11 +91,11 @@ WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_datab
 _Job: TypeAlias = Callable[[], None]
 
 
-class Lease:
+class PostgresLease:
     """The right to write a run, until it is released or garbage, or the connection is lost."""
 
-    def __init__(self, writer: Writer, run_id: str, pid: int) -> None:
-        self._writer: Writer | None = writer
+    def __init__(self, writer: PostgresWriter, run_id: str, pid: int) -> None:
+        self._writer: PostgresWriter | None = writer
         self.run_id = run_id
         self.pid = pid
         """The server process that has the lock."""
@@ -108,7 +108,7 @@ class Lease:
     __del__ = release
 
 
-class Writer:
+class PostgresWriter:
     """Takes batches in order, and gives leases. Only the thread that holds `_using` uses the connection."""
 
     def __init__(self, database: Database, on_loss: Callable[[JournalError], None]) -> None:
@@ -128,11 +128,11 @@ class Writer:
 
     # --- leases ----------------------------------------------------------------------------------------
 
-    def lease(self, run_id: str) -> Lease:
+    def lease(self, run_id: str) -> PostgresLease:
         """Lock a run. Raises RunInUseError when somebody has it, also in this process."""
         key = _key("run", self._database.schema, run_id)
 
-        def take(connection: Connection) -> Lease:
+        def take(connection: Connection) -> PostgresLease:
             self._unlock_all()
             if run_id in self._held:
                 ask_one(connection, "SELECT 1")  # if it is lost, nobody has the run
@@ -149,7 +149,7 @@ class Writer:
                     remedy="Wait for it, or end that process: the run is free as soon as its connection has ended.",
                 )
             self._held[run_id] = pid
-            return Lease(self, run_id, pid)
+            return PostgresLease(self, run_id, pid)
 
         with self._using:
             connection = self._connection
