@@ -52,7 +52,7 @@ class Cancellation:
     def cancel(self, reason: str = "") -> int:
         """Cancel what runs, and what is started from now on, from any thread. Returns how many runs it cancelled."""
         if not isinstance(reason, str):
-            raise UsageError(f"the reason to cancel is text, not {reason!r}.")
+            raise UsageError(f"the reason to cancel must be text, not {reason!r}.")
         with self._lock:
             if self._reason is None:
                 self._reason = reason

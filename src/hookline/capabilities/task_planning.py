@@ -227,7 +227,7 @@ def _task(number: int, given: Any) -> Task:
         raise ToolError(f"task {number} has no content.", remedy="Say what is to be done.")
     if len(content) > _MOST_CHARS:
         raise ToolError(
-            f"the content of task {number} has {len(content):,} characters; {_MOST_CHARS} are the most.",
+            f"the content of task {number} has {len(content):,} characters; at most {_MOST_CHARS} are allowed.",
             remedy="Say it in one line.",
         )
     return Task(content, TaskStatus(given["status"]), str(given["id"]).strip() or str(number))

@@ -45,7 +45,7 @@ def make_parser(command: str = "", *, every: bool = False) -> argparse.ArgumentP
     parser = Parser(
         prog="hookline",
         formatter_class=_Help,
-        description="An agent runtime in which hooks decide.",
+        description="An agent runtime in which your hooks decide about every step and every tool call.",
         epilog="In Python: from hookline import AgentBuilder",
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
@@ -492,7 +492,7 @@ def _model_flags(parser: argparse.ArgumentParser) -> None:
     removing = actions.add_parser("remove", help="delete a fetched model")
     removing.set_defaults(run="model:remove_model")
     for action in (fetching, removing):
-        which = "a name of the list, or hf:OWNER/REPO/FILE.gguf; the small model if left out"
+        which = "a name from `hookline model list`, or hf:OWNER/REPO/FILE.gguf; the small model if left out"
         action.add_argument("name", nargs="?", default="", help=which)
 
 

@@ -202,7 +202,7 @@ def inherit_flags(
     invocation = Invocation.of(state)
     inherited = invocation.inherit(flags)
     if inherited and not quiet:
-        print(f"hookline: as {run_id}, with {printable(inherited)}", file=sys.stderr)
+        print(f"hookline: using the flags of run {run_id}: {printable(inherited)}", file=sys.stderr)
     flags = invocation.flags_with(flags)
     return flags, invocation.settings(flags, bare=settings.is_bare)
 

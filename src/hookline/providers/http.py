@@ -160,7 +160,7 @@ class HTTPProvider(ABC, Generic[T]):
     def _malformed_error(self, problem: object) -> MalformedResponseError:
         return MalformedResponseError(
             end_sentence(
-                f"{self._name}: what {origin(self._url)} answered is not what the protocol says: "
+                f"{self._name}: the answer of {origin(self._url)} does not follow the protocol: "
                 f"{clean_text(str(problem), self._secrets)}"
             ),
             remedy="Try again."

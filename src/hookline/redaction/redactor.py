@@ -438,7 +438,7 @@ def _check_patterns(patterns: object) -> Patterns:
     if not isinstance(patterns, Mapping):
         raise UsageError(
             f"patterns= takes them by kind, not as {type(patterns).__name__}.",
-            remedy='Write patterns={"ticket": r"T-[0-9]+"}: the kind is the name of the mark.',
+            remedy='Write patterns={"ticket": r"T-[0-9]+"}: the mark is then [redacted:ticket].',
         )
     return patterns
 

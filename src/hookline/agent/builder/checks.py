@@ -52,7 +52,7 @@ def check_driver(driver: Any) -> None:
         )
     if is_generator_callable(driver.infer):
         raise BuildError(
-            f"the infer of {driver!r} is a generator function, and gives no response.",
+            f"the method infer of {driver!r} is a generator function, so it returns no response.",
             remedy="Return the response; send pieces of it with turn.emit_text(piece).",
         )
 

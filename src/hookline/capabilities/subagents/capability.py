@@ -156,7 +156,7 @@ class Subagents:
             yield Note(f"{where}: it does not get {names}: the agent has no such tool.")
         if strangers and not grant.is_useless:
             yield Note(
-                f"{where}: no agent that is known here has a tool {strangers}.",
+                f"{where}: no known agent has a tool {strangers}.",
                 is_problem=True,
                 remedy="Correct its name, or leave it out.",
             )

@@ -83,7 +83,7 @@ class Subagent(msgspec.Struct, frozen=True):
                 "Say what it is for.",
             )
         if not isinstance(self.prompt, str):
-            raise self.wrong(f"its prompt is text, not {self.prompt!r}.")
+            raise self.wrong(f"its prompt must be text, not {self.prompt!r}.")
 
     def _check_agent(self) -> None:
         if self.agent is None:

@@ -317,7 +317,7 @@ def _table(given: Mapping[str, Any], where: str) -> _HookTable:
         if key not in _KEYS:
             close = difflib.get_close_matches(str(key), _KEYS, n=1, cutoff=0.5)
             raise RegistrationError(
-                f"{where} has a key '{key}'.",
+                f"{where} has an unknown key '{key}'.",
                 remedy=f"Did you mean '{close[0]}'?" if close else f"Keys: {', '.join(_KEYS)}.",
             )
     try:

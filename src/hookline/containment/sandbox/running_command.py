@@ -176,7 +176,7 @@ class HostCommand(RunningCommand):
             self._clean()
             raise SandboxError(
                 f"'{job.argv[0]}' cannot be started in '{job.cwd}' ({error}).",
-                remedy="See whether the directory is there, and the command not too long.",
+                remedy="Check that the directory exists and that the command is not too long.",
             ) from None
         self._supervise()
         return self

@@ -124,7 +124,7 @@ class Danger(CommandSearch):
         """Look for a function that calls itself more than once."""
         calls = any(words[0] == name for words in body.commands)
         if calls and body.joints & {"&", "|"}:
-            raise _Denied("it multiplies without end", body.text)
+            raise _Denied("it starts copies of itself without end", body.text)
 
     def _note_env_files(self, words: Iterable[str]) -> None:
         where, root = self.location.where, self.location.root

@@ -45,7 +45,7 @@ class PostgresJournal(OpenedStore):
     def __init__(self, url: str | None = None, *, schema: str = "hookline") -> None:
         if url is not None and not isinstance(url, str):
             raise UsageError(
-                "the URL of a database is a text.",
+                "the URL of a database must be a text.",
                 remedy='For example: PostgresJournal("postgresql://ann@db.example/agents").',
             )
         self._database = Database(url, schema)
