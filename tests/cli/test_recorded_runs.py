@@ -277,7 +277,7 @@ def test_a_conversation_is_reopened_as_it_was(place: Any) -> None:
     assert first.returncode == 0, first.stderr
     again = place.run("chat", "-c", "--ask", "write", stdin="Again.\n")
     assert again.returncode == Exit.WAITING, again.stderr
-    assert f"with --model {model} --deny list --without bash\n" in again.stderr
+    assert f": --model {model} --deny list --without bash\n" in again.stderr
     on = place.run("resume", "--allow", "all")
     assert on.returncode == Exit.WAITING, on.stderr  # the second of them is asked about, too
 

@@ -213,12 +213,12 @@ def test_what_continues_has_the_flags_of_before(place: Any) -> None:
     for again in (("run", "-c"), ("run", "--from", "last"), ("run", "-c", "--at", "1")):
         done = place.run(*again, "Again.")
         assert (done.returncode, done.stdout) == (0, "Looked.\n"), done.stderr
-        assert f"with --agent mine:agent --model {model} --deny look\n" in done.stderr
+        assert f": --agent mine:agent --model {model} --deny look\n" in done.stderr
         assert "the rule `look` denies it" in done.stderr
     other = place.script({"say": "Another."}, name="other.json")
     done = place.run("run", "-c", "--model", other, "Again.")
     assert done.stdout == "Another.\n"
-    assert "with --agent mine:agent --deny look\n" in done.stderr
+    assert ": --agent mine:agent --deny look\n" in done.stderr
     done = place.run("run", "-c", "--agent", "mine:agent", "--model", model, "-q", "Again.")
     assert (done.stdout, done.stderr) == ("Looked.\n", "")
 

@@ -108,7 +108,7 @@ def test_what_replaces_a_policy_must_be_a_policy(options: dict[str, Any]) -> Non
     """And one that is enforced; leaving it out has a method of its own."""
     agent = builder(say("done")).with_limits(tool_calls=1)
     agent.on_before_tool_use(quiet, name="limits", **options)
-    with pytest.raises(BuildError, match="takes the place of a policy") as caught:
+    with pytest.raises(BuildError, match="replaces a policy") as caught:
         agent.build()
     assert "without_default('limits')" in caught.value.remedy
     agent.without_default("limits").build()
@@ -302,7 +302,7 @@ async def test_a_task_cancelled_at_the_end_of_a_run_still_asks_everyone_there() 
 def test_a_capability_cannot_raise_a_limit(limits: dict[str, Any]) -> None:
     """What the user allows a run to spend stays what it is."""
     mine = builder(say("x")).with_limits(tool_calls=5)
-    with pytest.raises(BuildError, match="capability 'greedy' may only narrow limits"):
+    with pytest.raises(BuildError, match="capability 'greedy' can only lower limits"):
         mine.with_capability(Installs(lambda b: b.with_limits(**limits)))
 
 
