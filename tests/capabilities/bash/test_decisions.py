@@ -127,7 +127,7 @@ TABLE = [
     ),
     _row("`workspace`: anything else", "runs asks blocked blocked", lambda c: c.place == "workspace"),
     _row(
-        "`host`, where the capability's place is that: plainly harmless (`ls`)",
+        "`host`, if it is the capability's place: plainly harmless (`ls`)",
         "runs asks blocked blocked",
         lambda c: c.place == "host" and c.verdict == "allow",
     ),
@@ -148,7 +148,7 @@ WITHOUT_A_SANDBOX = [
         lambda c: c.verdict == "deny",
     ),
     _row(
-        "a place by name that is not the capability's, other than `host`",
+        "names a place that is neither `host` nor the capability's",
         "blocked blocked blocked blocked",
         lambda c: c.asked not in (None, "host", c.usual),
     ),
