@@ -128,10 +128,12 @@ def new_user() -> Iterator[User]:
 def _find_python(user: User) -> str:
     """The first Python that the user can start and that is new enough: this one, else one of the PATH."""
     for folder in (str(Path(sys.executable).parent), *os.get_exec_path()):
+        found = ""
         with contextlib.suppress(OSError):
             asked = user.start(f"{folder}/python3", "-c", PYTHON, stderr=subprocess.DEVNULL)
-            if found := asked.communicate()[0].strip():
-                return found
+            found = asked.communicate()[0].strip()
+        if found:
+            return found
     sys.exit(
         "Of the Pythons on the PATH, an ordinary user can start none that makes environments.\n"
         "Remedy: on Debian and Ubuntu, `apt install python3 python3-venv`."

@@ -50,9 +50,11 @@ def load(project: Path, target: str) -> Any:
     return load_hook(target, [project, project / ".hookline"], project)
 
 
+@pytest.mark.parametrize("folder", ["project", "web-packages/project"])
 @pytest.mark.parametrize("checked", [True, False])
-def test_bytecode_is_neither_read_nor_written(tmp_path: Path, checked: bool) -> None:
+def test_bytecode_is_neither_read_nor_written(tmp_path: Path, checked: bool, folder: str) -> None:
     """Of a module, and of a package in `.hookline`; for a hook, and for an agent that is named."""
+    tmp_path = tmp_path / folder
     for name in ("guards.py", ".hookline/checks/__init__.py", ".hookline/checks/more.py"):
         source = write(tmp_path / name, "from_source = True\n")
         leave_bytecode(source, "from_source = False\n", checked=checked)

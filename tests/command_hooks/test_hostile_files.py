@@ -192,6 +192,11 @@ OF_THE_USER = [
     "python3 ~/hooks/g.py",
     "sh ~/hooks/g.sh",
     "~/hooks/g",
+    # A file of the project has a name that is in the command.
+    "g",
+    'cat | python3 -c "import json, sys; json.load(sys.stdin)" setup.py',
+    "python3 -c \"import json, os; os.path.exists('setup.py')\"",
+    'python3 "$HOME"/hooks/g.py',
 ]
 
 
@@ -203,6 +208,9 @@ def test_a_users_hook_imports_nothing_of_a_project(
     canary = stage.root.parent / "CANARY"
     monkeypatch.setenv("HOME", str(stage.home))
     monkeypatch.setenv("PYTHONPATH", f":{stage.root}:.")
+    monkeypatch.setenv("PATH", f"{stage.home / 'hooks'}:{os.environ['PATH']}")
+    for name in ("g", "cat", "setup.py", "sitecustomize.py"):
+        stage.file(name, f"#!/usr/bin/env python3\nopen({str(canary)!r}, 'w')\n")
     for name in ("json.py", "helper.py", "hooks/g.py", "hooks/helper.py"):
         stage.file(name, f"open({str(canary)!r}, 'w')\n")
     text = (

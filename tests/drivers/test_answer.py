@@ -91,7 +91,7 @@ async def test_pieces_become_an_answer_and_are_handed_on(turn: Any) -> None:
 
 async def test_an_answer_without_an_end_was_cut_off(turn: Any) -> None:
     """Half an answer is no answer."""
-    with pytest.raises(ConnectionLostError, match="'plays' broke off"):
+    with pytest.raises(ConnectionLostError, match="'plays' ended too early"):
         await ask(Plays(TextPiece("half")), REQUEST, turn)
 
 

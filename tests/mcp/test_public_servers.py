@@ -192,7 +192,7 @@ async def test_everything_is_killed_in_the_middle_and_started_again(
         run = await agent.with_limits(steps=2).build().run("go")
         await killing
     killed, back = (result for step in run.steps for result in step.results)
-    assert "went away" in killed.text
+    assert "was lost" in killed.text
     assert "killed by signal SIGKILL" in killed.text
     assert back.result == "Echo: back"
     assert children() == before

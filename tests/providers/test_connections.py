@@ -105,8 +105,8 @@ def raised_from(outer: Exception, *causes: BaseException) -> Exception:
             ModelTimeoutError,
             "for 30 seconds",
         ),
-        (httpx2.RemoteProtocolError("x"), ConnectionLostError, "before its answer was over"),
-        (httpx2.ReadError("x"), ConnectionLostError, "before its answer was over"),
+        (httpx2.RemoteProtocolError("x"), ConnectionLostError, "before the end of its answer"),
+        (httpx2.ReadError("x"), ConnectionLostError, "before the end of its answer"),
     ],
 )
 def test_the_cause_of_a_connection_error_selects_the_remedy(
@@ -125,4 +125,4 @@ def test_an_earlier_failure_does_not_colour_a_later_one() -> None:
     later = httpx2.ReadError("x")
     later.__context__ = ConnectionRefusedError()
     failure = transport_failure(later, provider="openai", url="http://host", timeout=30)
-    assert "before its answer was over" in str(failure)
+    assert "before the end of its answer" in str(failure)

@@ -240,8 +240,8 @@ def test_the_end_says_when_it_came_too_early(reason: str, finish: str) -> None:
 @pytest.mark.parametrize(
     ("chunks", "error", "words"),
     [
-        ([delta(content="x")], ConnectionLostError, "broke off"),
-        ([], ConnectionLostError, "broke off"),
+        ([delta(content="x")], ConnectionLostError, "ended too early"),
+        ([], ConnectionLostError, "ended too early"),
         ([delta(content="x"), ended("content_filter")], ContentFilterError, "filter"),
         ([delta(refusal="I can"), delta(refusal="not."), STOP], RefusalError, "I cannot."),
         ([delta(content="x"), ended("error")], OverloadedError, "failed"),

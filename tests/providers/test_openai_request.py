@@ -109,7 +109,7 @@ def test_a_document_of_text_goes_as_text(media_type: str) -> None:
 def test_another_kind_of_document_is_refused(media_type: str) -> None:
     """Its type is named, before anything is sent."""
     message = UserMessage("Read.", attachments=(Attachment.from_bytes(b"PK", media_type),))
-    with pytest.raises(UnsupportedError, match=f"type {media_type} is not taken"):
+    with pytest.raises(UnsupportedError, match=f"type {media_type} is not accepted"):
         request_body(asking(message), streamed=False)
 
 

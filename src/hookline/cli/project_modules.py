@@ -93,7 +93,10 @@ def _finder_for(place: str) -> FileFinder:
     # A link in the project may lead out of it.
     whole = os.path.abspath(place)
     tops = [top for top in _PROJECTS if _is_below(real, top) or _is_below(whole, top)]
-    is_installed = any(part.endswith("-packages") for part in real.split(os.sep))
+    # In an environment of the project. The project itself may lie in a directory of such a name.
+    inside = max((top for top in tops if _is_below(real, top)), key=len, default="/")
+    parts = os.path.relpath(real, inside).split(os.sep)
+    is_installed = any(part.endswith("-packages") for part in parts)
     own = (_OURS, *map(os.path.realpath, (sys.prefix, sys.base_prefix)))
     # An environment may lie in the project, and it may lie in ours.
     is_ours = any(

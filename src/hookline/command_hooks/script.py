@@ -58,6 +58,10 @@ _PLAIN = re.compile(r"[\w./@+=:,-]+")
 _MOST_LINES = 50
 """How many lines a variable's value may have."""
 
+_PYTHON = re.compile(r"python3?(\.\d+)?")
+_SHELL = frozenset("$`\\;&|<>(){}*?[]~#\n")
+"""What a shell reads as more than a letter."""
+
 
 def environment(
     handler: Handler, facts: RunFacts, kept: Mapping[str, str], folders: tuple[str, ...] = ()
@@ -89,18 +93,41 @@ def search_variables(
     """Variables with which a program on the host finds no programs and modules that others have put in its way.
 
     Programs are not searched in the project. What is not the project's own does not search Python modules there either,
-    only in `folders`, those of its scripts. If scripts are in the project, Python takes what it has compiled from a
-    directory of the user's, not from `__pycache__` beside the source.
+    only in `folders`, those of its scripts. Of those in the project only the script counts that the command plainly
+    starts: any other name in it may be that of a file that a stranger has put there. If scripts are in the project,
+    Python takes what it has compiled from a directory of the user's, not from `__pycache__` beside the source.
     """
     is_repository = handler.source.level.is_repository
     path, modules = inherited.get("PATH", os.defpath), inherited.get("PYTHONPATH", "")
     found = {"PATH": os.pathsep.join(_outside(path, project)) or os.defpath}
     if not is_repository:
-        places = (*folders, *_outside(modules, project))
+        top = os.path.realpath(project)
+        plain = _plain_folder(handler, project)
+        own = [
+            each
+            for each in folders
+            if each == plain or not Path(os.path.realpath(each)).is_relative_to(top)
+        ]
+        places = (*own, *_outside(modules, project))
         found |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}
     if is_repository or any(Path(each).is_relative_to(project) for each in folders):
         found["PYTHONPYCACHEPREFIX"] = _bytecode_directory()
     return found
+
+
+def _plain_folder(handler: Handler, project: Path) -> str:
+    """The directory of the script in `python3 SCRIPT ...`; empty for every other command."""
+    words = list(handler.argv or ())
+    if not words and not _SHELL & set(handler.command):
+        with contextlib.suppress(ValueError):
+            words = shlex.split(handler.command)
+    if (
+        len(words) < 2
+        or words[1].startswith("-")
+        or not _PYTHON.fullmatch(os.path.basename(words[0]))
+    ):
+        return ""
+    return os.path.dirname(os.path.realpath(project / handler.cwd / os.path.expanduser(words[1])))
 
 
 @lru_cache(maxsize=64)

@@ -205,7 +205,10 @@ def script_paths(handler: Handler, project: Path) -> list[Path]:
         named = os.path.expanduser(word)
         places = [base / named for base in (project / handler.cwd, project, beside)]
         if os.sep not in named:
-            places.append(Path(shutil.which(named) or named))
+            # A program without a directory in its name is one of the path, whatever the project has.
+            places.insert(
+                len(places) if is_script else 0, Path(shutil.which(named) or project / named)
+            )
         with contextlib.suppress(ValueError):  # no name of a file
             found += [each for each in places if each.is_file()][:1]
     return list(dict.fromkeys(found))

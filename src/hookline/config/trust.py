@@ -31,8 +31,8 @@ _MAX_TEXTS = 1 << 20
 """Bytes of all texts of a directory."""
 _DECODED: dict[tuple[str | int, ...], Any] = {}
 """The trust file as it was last read. A command asks it several times, and its texts make it large."""
-_PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "HOOKLINE_PROJECT_DIR")
-_PROJECT_DIR = re.compile(rf"\$\{{?(?:{'|'.join(_PROJECT_VARIABLES)})\}}?")
+_PROJECT_DIR = re.compile(r"\$\{?([A-Z]+_PROJECT_DIR)\}?")
+"""A variable for the project's directory: each agent has one of its own, and commands may name any of them."""
 _RUNNING = frozenset({"command", "args"})
 """Keys whose values name what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
@@ -278,7 +278,7 @@ def _command_searches(data: Any) -> Iterator[StartSearch]:
     command, args = data.get("command"), data.get("args") or ()
     words = [*(command if isinstance(command, list) else [command]), *args]
     if all(isinstance(each, str) for each in words):
-        search = StartSearch(dict.fromkeys(_PROJECT_VARIABLES, "."))
+        search = StartSearch(dict.fromkeys(_PROJECT_DIR.findall(" ".join(words)), "."))
         search.search(words[0] if isinstance(command, str) and not args else words)
         yield search
 

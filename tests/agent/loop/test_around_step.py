@@ -441,8 +441,9 @@ async def test_a_step_that_was_refused_is_not_made_again() -> None:
     agent = builder(say("x")).around_step(again, name="twice")
     agent.on_before_step(lambda ctx: HookOutcome.block("no"))
     result = await agent.build().run("go")
-    assert "'twice' at around_step: it called next a second time, and the first step was not run" in str(
-        result.error
+    assert (
+        "'twice' at around_step: it called next a second time, and the first step was not run"
+        in str(result.error)
     )
 
 

@@ -183,5 +183,7 @@ def test_what_the_dead_left_is_cleared(home: Path) -> None:
         path
         for path in home.glob("hookline-*")
         if not Path("/proc", path.name.split("-")[1]).exists()
-        and not (path / "cgroup.procs").read_text()  # what somebody started elsewhere still runs in it
+        and not (
+            path / "cgroup.procs"
+        ).read_text()  # what somebody started elsewhere still runs in it
     ]

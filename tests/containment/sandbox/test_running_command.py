@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hookline._aio import within
+from hookline._aio import wait_within
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.bubblewrap import Arrangement, BubblewrapCommand
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
@@ -155,7 +155,7 @@ def runs(words: str) -> bool:
 async def test_a_cancellation_is_not_lost_to_what_happens_in_the_same_moment(turns: int) -> None:
     """Else a run would continue that somebody has ended: Python 3.11's own way to wait for so long does lose it."""
     happens = asyncio.Event()
-    waiting = asyncio.create_task(within(20, happens.wait()))
+    waiting = asyncio.create_task(wait_within(20, happens.wait()))
     await asyncio.sleep(0)
     happens.set()
     for _ in range(turns):
