@@ -178,7 +178,7 @@ def _read_url(url: str | None) -> dict[str, Any]:
         # Without the words of libpq: they quote the part that it does not understand.
         raise UsageError(
             "the URL of the database cannot be read.",
-            remedy="It has the form postgresql://USER:PASSWORD@HOST:PORT/NAME; special characters in a password are "
+            remedy="It has the form postgresql://USER@HOST:PORT/NAME, with :PASSWORD after USER; special characters in a password are "
             "written with %, for example %40 for @.",
         ) from None
 
