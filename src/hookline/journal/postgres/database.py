@@ -178,8 +178,8 @@ def _read_url(url: str | None) -> dict[str, Any]:
         # Without the words of libpq: they quote the part that it does not understand.
         raise UsageError(
             "the URL of the database cannot be read.",
-            remedy="It has the form postgresql://USER@HOST:PORT/NAME, with :PASSWORD after USER; special characters in a password are "
-            "written with %, for example %40 for @.",
+            remedy="It has the form postgresql://USER@HOST:PORT/NAME, with :PASSWORD after USER. Special characters in "
+            "a password are written with %, for example %40 for @.",
         ) from None
 
 
