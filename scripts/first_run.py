@@ -111,9 +111,7 @@ def new_user() -> Iterator[User]:
     with tempfile.TemporaryDirectory(prefix="hookline-first-run-") as directory:
         place = Path(directory)
         (place / "home").mkdir()
-        source, origin = environment.ROOT.as_uri(), str(place / "origin")
-        clone = ["git", "clone", "--quiet", "--bare", "--depth", "1", source, origin]
-        subprocess.run(clone, check=True)
+        _make_origin(place / "origin")
         user = User(place)
         user.own_place()
         (place / "bin").mkdir()
@@ -123,6 +121,26 @@ def new_user() -> Iterator[User]:
         program.write_text(f'#!/bin/sh\nexec "{_find_python(user)}" "$@"\n', encoding="utf-8")
         program.chmod(0o755)
         yield user
+
+
+def _make_origin(origin: Path) -> None:
+    """A repository with what is committed here, or with all files of a copy that has no history."""
+    trusting = ("git", "-c", "safe.directory=*", "-c", "user.name=x", "-c", "user.email=x@x")
+    source = environment.ROOT
+    with tempfile.TemporaryDirectory(prefix="hookline-tree-") as directory:
+        if not (source / ".git").exists():
+            made = shutil.ignore_patterns(
+                ".venv", ".system-tools", ".mcp-servers", "build", "dist", "__pycache__"
+            )
+            source = Path(shutil.copytree(source, Path(directory) / "tree", ignore=made))
+            for words in (
+                ["init", "--quiet"],
+                ["add", "--all"],
+                ["commit", "--quiet", "-m", "all"],
+            ):
+                subprocess.run([*trusting, *words], cwd=source, check=True)
+        clone = ("clone", "--quiet", "--bare", "--depth", "1", source.as_uri(), str(origin))
+        subprocess.run([*trusting, *clone], check=True)
 
 
 def _find_python(user: User) -> str:
