@@ -60,7 +60,12 @@ def test_no_module_outside_of_the_dialects_names_one() -> None:
 def test_a_configuration_may_name_every_dialect_that_has_files() -> None:
     """The schema is a layer below the dialects, so it has a list of its own."""
     told = HINTS["dialects"].__args__[0].__args__[0].__args__
-    assert list(told) == [name for name, each in all_dialects().items() if each.has_files]
+    ours = {  # a page of the documentation adds one
+        name: each
+        for name, each in all_dialects().items()
+        if type(each).__module__.startswith("hookline.")
+    }
+    assert list(told) == [name for name, each in ours.items() if each.has_files]
 
 
 def test_a_name_of_a_dialect_is_noticed() -> None:
