@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal import history
@@ -312,21 +312,54 @@ def size_of(path: str) -> int:
     return os.path.getsize(path) + log_size(path)
 
 
+class _Closes(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
+class IdleConnections(Generic[C]):
+    """Connections that nobody uses now."""
+
+    def __init__(self) -> None:
+        self._idle: list[C] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def take(self) -> C | None:
+        """One of them, if there is one."""
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def keep(self, connection: C) -> None:
+        """Keep one for the next, unless there are enough."""
+        with self._lock:
+            if not self._is_closed and len(self._idle) < _MOST_IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close them, and each that is kept later."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
 class Readers:
     """A pool of connections for reading. Each is used by one thread at a time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._idle: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
-        self._is_closed = False
+        self._idle = IdleConnections[sqlite3.Connection]()
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees the file as it is now, whatever is written meanwhile."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        connection = connection or open_for_reading(self._path)
+        connection = self._idle.take() or open_for_reading(self._path)
         try:
             connection.execute("BEGIN")
             yield connection
@@ -337,22 +370,11 @@ class Readers:
         except BaseException:
             connection.close()
             raise
-        self._keep(connection)
-
-    def _keep(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if not self._is_closed and len(self._idle) < _MOST_IDLE:
-                self._idle.append(connection)
-                return
-        connection.close()
+        self._idle.keep(connection)
 
     def close(self) -> None:
         """Close all that are idle; those in use close when they are done."""
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._idle.close()
 
 
 # --- the tables and their version -----------------------------------------------------------------------

@@ -548,7 +548,7 @@ class Batch:
                 if not self.is_one_statement:
                     describe_run(cursor, number, self.after)
         except sqlite3.IntegrityError:
-            raise _conflict_error(self.claim.run_id) from None
+            raise conflict_error(self.claim.run_id) from None
         self.advance(number, links)
 
     def begin(self) -> tuple[RunEnd, list[bytes]]:
@@ -570,7 +570,7 @@ class Batch:
         """Add the run with its first records. Returns its number."""
         earlier = self.after.continues
         if earlier is not None and not has_run(cursor, earlier):
-            raise _deleted_error(self.claim.run_id, earlier)
+            raise deleted_error(self.claim.run_id, earlier)
         number = insert_run(cursor, self.after, links[-1])
         insert_batch(cursor, number, 0, links, self.records)
         return number
@@ -602,15 +602,16 @@ def _given_back_error(run_id: str) -> JournalError:
     )
 
 
-def _conflict_error(run_id: str) -> JournalError:
+def conflict_error(run_id: str) -> JournalError:
     """Somebody else has written to the run in spite of the lease."""
     return JournalError(
         f"run '{run_id}' was written or deleted by another process or task.",
-        remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
+        remedy="Read it again before you continue. Next to a file, see who removed the file that ends in -lease.",
     )
 
 
-def _deleted_error(run_id: str, earlier: str) -> JournalError:
+def deleted_error(run_id: str, earlier: str) -> JournalError:
+    """The run that it continues is gone."""
     return JournalError(
         f"run '{run_id}' cannot begin: run '{earlier}', which it continues, was deleted meanwhile.",
         remedy="Begin it again with the state, or in another session.",

@@ -86,8 +86,18 @@ def migrate(connection: Connection, database: Database) -> tuple[int, int]:
     return before, len(MIGRATIONS)
 
 
-def check_version(connection: Connection, database: Database) -> None:
-    """Refuse tables of another version."""
+def connect(database: Database) -> Connection:
+    """A connection to tables of the version that this Hookline knows. Others are refused."""
+    connection = database.connect()
+    try:
+        _check_version(connection, database)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_version(connection: Connection, database: Database) -> None:
     with database.convert_errors("opened"):
         version = _version(connection)
     if version > len(MIGRATIONS):

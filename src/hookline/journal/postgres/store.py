@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import psycopg
 from hookline._sync import sync_form
 from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import StoredRun
-from hookline.journal.connection import closed_error, forked_error
+from hookline.journal.connection import IdleConnections, closed_error, forked_error
 from hookline.journal.history import digest
 from hookline.journal.inbox import InboxMessage, encode_message, is_new
 from hookline.journal.operations import Journal, check_references
@@ -23,16 +22,13 @@ from hookline.journal.postgres.database import (
     Connection,
     Database,
     from_column,
-    is_lost,
     to_column,
 )
-from hookline.journal.postgres.schema import check_version, migrate
+from hookline.journal.postgres.schema import connect, migrate
 from hookline.journal.postgres.writer import PostgresWriter, add_event, create_run
 from hookline.journal.stores import OpenedStore
 from hookline.journal.tables import Tables, continued_error, run_exists_error
 from hookline.journal.writer import Release
-
-_MOST_IDLE = 4
 
 
 class PostgresJournal(OpenedStore):
@@ -230,9 +226,7 @@ class PostgresReaders:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._idle: list[Connection] = []
-        self._lock = threading.Lock()
-        self._is_closed = False
+        self._idle = IdleConnections[Connection]()
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -245,14 +239,13 @@ class PostgresReaders:
             except BaseException:
                 connection.close()
                 raise
-        self._keep(connection)
+        self._idle.keep(connection)
 
     def _take(self) -> Connection:
         """A connection in a new transaction. One that was idle may be lost: then another one is used."""
         while True:
-            with self._lock:
-                known = self._idle.pop() if self._idle else None
-            connection = known or self._open()
+            known = self._idle.take()
+            connection = known or connect(self._database)
             try:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 return connection
@@ -261,26 +254,6 @@ class PostgresReaders:
                 if known is None:
                     raise
 
-    def _open(self) -> Connection:
-        connection = self._database.connect()
-        try:
-            check_version(connection, self._database)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _keep(self, connection: Connection) -> None:
-        with self._lock:
-            if not self._is_closed and len(self._idle) < _MOST_IDLE and not is_lost(connection):
-                self._idle.append(connection)
-                return
-        connection.close()
-
     def close(self) -> None:
         """Close all that are idle; those in use close when they are done."""
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._idle.close()

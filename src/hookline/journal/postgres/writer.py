@@ -32,10 +32,10 @@ from hookline.journal.postgres.database import (
     is_lost,
     to_column,
 )
-from hookline.journal.postgres.schema import check_version
+from hookline.journal.postgres.schema import connect
 from hookline.journal.run_info import RunInfo
 from hookline.journal.tables import pack
-from hookline.journal.writer import Batch
+from hookline.journal.writer import Batch, conflict_error, deleted_error
 
 T = TypeVar("T")
 
@@ -287,8 +287,7 @@ class PostgresWriter:
             problem = self._to_journal_error(error)
             for batch in reversed(batches):
                 batch.undo()
-            is_lost = self._see_loss(problem)
-            if len(batches) == 1 or is_lost:
+            if self._see_loss(problem) or len(batches) == 1:
                 for batch in batches:
                     batch.fail(problem)
             else:  # one run's error is not another's
@@ -338,9 +337,7 @@ class PostgresWriter:
         if not self._is_open and self._connection is None:
             raise closed_error()
         if self._connection is None:
-            connection = self._database.connect()
-            check_version(connection, self._database)
-            self._connection = connection
+            self._connection = connect(self._database)
         return self._connection
 
     # --- errors ----------------------------------------------------------------------------------------
@@ -355,21 +352,19 @@ class PostgresWriter:
         return True
 
     def _refusal(self, batch: Batch) -> JournalError:
+        """Why the server has not written a batch."""
         run_id, earlier = batch.after.run_id, batch.after.continues
-        if self._held.get(run_id) is None:
+        if run_id not in self._held:
             return JournalError(
                 f"run '{run_id}' cannot be written: the connection that had the lock on it is lost.",
                 remedy="Resume the run.",
             )
-        if batch.is_first and earlier is not None and not self._has_run(earlier):
-            return JournalError(
-                f"run '{run_id}' cannot begin: run '{earlier}', which it continues, was deleted meanwhile.",
-                remedy="Begin it again with the state, or in another session.",
-            )
-        return JournalError(
-            f"run '{run_id}' has been written or deleted by someone else meanwhile.",
-            remedy="Read it again before you continue.",
-        )
+        try:
+            if batch.is_first and earlier is not None and not self._has_run(earlier):
+                return deleted_error(run_id, earlier)
+        except JournalError as problem:  # the connection was lost meanwhile
+            return problem
+        return conflict_error(run_id)
 
     def _has_run(self, run_id: str) -> bool:
         query = "SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = %s)"
