@@ -204,7 +204,7 @@ def test_the_server_process_must_be_the_one_with_the_lock(
     claim.write(records[:1]).result()
     held = journal._open()._get_writer()._held  # type: ignore[attr-defined]
     held["r"] += 1
-    with pytest.raises(JournalError, match="written or deleted by someone else"):
+    with pytest.raises(JournalError, match="written or deleted by another process"):
         claim.write(records[1:2]).result()
     assert journal.read_sync("r") == records[:1]
 
