@@ -19,6 +19,7 @@ from hookline.definition import definition
 from hookline.errors import JournalError, RunInUseError, UsageError
 from hookline.journal import (
     CallSettled,
+    EarlierRun,
     InboxCancel,
     PostgresJournal,
     PromptSubmitted,
@@ -207,6 +208,22 @@ def test_the_server_process_must_be_the_one_with_the_lock(
     with pytest.raises(JournalError, match="written or deleted by another process"):
         claim.write(records[1:2]).result()
     assert journal.read_sync("r") == records[:1]
+
+
+def test_a_connection_that_is_lost_while_it_is_asked_why_leaves_nobody_waiting(
+    postgres_journal: Make, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that continues a deleted one fails with that, and the thread goes on with others."""
+
+    def lose(*_: object) -> bool:
+        raise JournalError("there is no connection to the server.")
+
+    journal = postgres_journal()
+    monkeypatch.setattr(writer.PostgresWriter, "_has_run", lose)
+    first = RunStarted("r", 0, 1.0, "agent", "s", continues=EarlierRun("gone", 1, "00"))
+    with pytest.raises(JournalError, match="no connection"):
+        journal.claim_sync("r").write([first]).result(30)
+    keep(journal, story("other"))
 
 
 async def test_many_runs_share_a_commit(postgres_journal: Make, story: Story) -> None:
