@@ -140,6 +140,10 @@ class RunInUseError(JournalError):
     """Another process is driving this run."""
 
 
+class RunHandedOverError(JournalError):
+    """This process has left the run to another one, as it was asked to."""
+
+
 class UnknownRunError(JournalError):
     """There is no run of that id in the journal."""
 

@@ -15,7 +15,16 @@ from outcomes import FINISHED_CASES, UNFINISHED_CASES, exported, listed, result_
 from recorded import JOURNALS, VERSIONS, content, expected, states, unpack
 
 from hookline import SQLiteJournal
-from hookline.journal import AnyRecord, MemoryJournal, Record, StoredForm, decode, encode, story_of
+from hookline.journal import (
+    AnyRecord,
+    MemoryJournal,
+    Record,
+    RunQueued,
+    StoredForm,
+    decode,
+    encode,
+    story_of,
+)
 
 EVERY = [(version, name) for version in VERSIONS for name in JOURNALS]
 NOT_IN_THE_DATA = {
@@ -28,6 +37,7 @@ NOT_IN_THE_DATA = {
     ("tool_result", "error_of"),
     ("step", "errors_of"),
     ("step_paused", "errors_of"),
+    *(("run_queued", name) for name in RunQueued.__struct_fields__),
     *ADDED_TO_STATES,
 }
 """Fields that records have since the cases were written, and that no case has."""

@@ -29,6 +29,7 @@ from hookline.journal import (
     PromptSubmitted,
     Record,
     RunFinished,
+    RunQueued,
     RunStarted,
     RunTakenUp,
     SessionCreated,
@@ -262,5 +263,5 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         assert type(read) is type(record)
         assert encode(read) == line
     # A process that died is needed, tests/agent/test_resume.py, and a session: tests/sessions.
-    unseen = {RunTakenUp, *typing.get_args(SessionRecord)}
+    unseen = {RunQueued, RunTakenUp, *typing.get_args(SessionRecord)}
     assert set(RECORDS) - {type(record) for record in journalled} == unseen

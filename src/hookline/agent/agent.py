@@ -149,6 +149,8 @@ class Agent:
     ) -> RunResult:
         """Continue a paused run: from its state, in this or another process, with answers by approval id.
 
+        With a journal also a run whose process died. A queued run begins.
+
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
         """
         self._refuse_without_model()
@@ -162,13 +164,14 @@ class Agent:
             )
             if isinstance(resumed, RunResult):
                 return resumed
-            return await self._drive(self._runs.begin(resumed), None, session)
+            begun, prompt = resumed
+            return await self._drive(self._runs.begin(begun), prompt, session)
         state = self._paused_state(run)
         await refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
-        resumed = resume_from_state(definition, state, answers)
-        return await self._drive(self._runs.begin(resumed), None, session, pause)
+        begun = resume_from_state(definition, state, answers)
+        return await self._drive(self._runs.begin(begun), None, session, pause)
 
     def resume_sync(
         self,
@@ -187,6 +190,13 @@ class Agent:
         and says that it has reached its time limit.
         """
         return self._runs.cancel(run_id, reason, out_of_time=out_of_time)
+
+    def hand_over(self) -> int:
+        """Leave all runs that are in a journal to other processes, each after the step that it makes now.
+
+        Whoever waits for such a run gets a RunHandedOverError; `resume` continues it. Says how many will be left.
+        """
+        return self._runs.hand_over()
 
     async def aclose(self) -> None:
         """Close what its driver holds: connections, a model in memory. `async with agent:` does so at its end."""
@@ -466,6 +476,14 @@ class ActiveRuns:
             if run_id is not None and not chosen:
                 _remember(self._cancelled_early, run_id, reason)
         return sum([run.token.cancel(reason, out_of_time=out_of_time) for run in chosen])
+
+    def hand_over(self) -> int:
+        """Leave all runs that are in a journal."""
+        with self._lock:
+            chosen = [run for run in self._going.values() if run.durable.store is not None]
+        for run in chosen:
+            run.token.is_handed_over = True
+        return len(chosen)
 
     def find_paused(self, run_id: str) -> AgentState:
         """The state of a run that waits, by its id."""

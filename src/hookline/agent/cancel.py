@@ -17,6 +17,7 @@ class CancelToken:
         "_loop",
         "_task",
         "is_cancelled",
+        "is_handed_over",
         "is_out_of_time",
         "parent",
         "reason",
@@ -32,6 +33,8 @@ class CancelToken:
         self.reason = ""
         self.is_out_of_time = False
         """Its time was over: to whoever wanted it so, that is a limit that was reached."""
+        self.is_handed_over = False
+        """The run is left after the step that it makes, without an end: another process continues it."""
         self._children: weakref.WeakSet[CancelToken] | None = None
         if parent is not None:
             parent._adopt(self)

@@ -373,7 +373,14 @@ async def end_child(above: Durable, state: AgentState, at: float, why: str) -> N
         await durable.close()
 
 
-async def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> None:
+async def end_idle(
+    durable: Durable,
+    state: AgentState,
+    at: float,
+    why: str,
+    status: RunStatus = _CANCELLED,
+    stop_reason: StopReason = StopReason.CANCELLED,
+) -> None:
     """End a run that nobody drives, and all below it. There is no agent to drive it with, so no hook is asked."""
     step = state.pending_step
     first = len(durable.records) or (step.records if step is not None else 0)
@@ -399,8 +406,8 @@ async def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> 
     records.append(
         StatusChanged(
             *head,
-            status=_CANCELLED,
-            stop_reason=StopReason.CANCELLED,
+            status=status,
+            stop_reason=stop_reason,
             reason=why,
             usage=state.usage,
             counters=state.counters,
@@ -409,8 +416,8 @@ async def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> 
     records.append(
         RunFinished(
             *head,
-            status=_CANCELLED,
-            stop_reason=StopReason.CANCELLED,
+            status=status,
+            stop_reason=stop_reason,
             usage=state.counters.usage,
             steps=state.step_count,
             reason=why,
@@ -442,9 +449,18 @@ async def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentSt
 
 async def cancel_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that nobody drives because somebody cancelled it: one that waits, or whose process died."""
+    await end_idle(durable, await _settled(durable), at, why)
+
+
+async def fail_idle(durable: Durable, at: float, why: str) -> None:
+    """End a run that process after process took up, and none of them made a step of it."""
+    settled = await _settled(durable)
+    await end_idle(durable, settled, at, why, RunStatus.FAILED, StopReason.ATTEMPTS)
+
+
+async def _settled(durable: Durable) -> AgentState:
     records, store = durable.records, durable.store
-    story = fold(records) if store is None else await story_of(records, store)
-    await end_idle(durable, story.settled, at, why)
+    return (fold(records) if store is None else await story_of(records, store)).settled
 
 
 def child_name(records: Iterable[Record], child: AgentState) -> str:

@@ -29,6 +29,7 @@ from hookline.journal import (
     JournalStore,
     Questions,
     Record,
+    RunQueued,
     RunStarted,
     RunTakenUp,
     SessionStatus,
@@ -37,7 +38,9 @@ from hookline.journal import (
     Story,
     answers_on_record,
     fold_session,
+    next_state,
     reopen,
+    start_of,
     still_waiting,
     story_of,
     stream_of,
@@ -65,8 +68,11 @@ async def resume_from_journal(
     decisions: Answers,
     *,
     is_in_session: bool,
-) -> Run | RunResult:
-    """The run of a journal: paused, or left behind by a process that died. Or the result, if it is over."""
+) -> tuple[Run, str | None] | RunResult:
+    """The run of a journal, and the prompt that it begins with. Or the result, if it is over.
+
+    It waits for an answer, or was left behind by a process that died, or is queued: only then there is a prompt.
+    """
     durable = await reopen(journal, run_id, definition.listeners)
     try:
         story = await story_of(durable.records, journal)
@@ -98,6 +104,8 @@ async def resume_from_journal(
     for message in posted:
         if isinstance(message, InboxCancel):
             return await _end_cancelled(definition, journal, durable, message.words)
+    if story.queued is not None:
+        return await _begin_queued(definition, journal, durable, story.queued)
     _report_version(durable.records, definition.version)
     paused = story.is_finished
     part = SessionPart(ends=story.state.session_id == run_id)
@@ -108,7 +116,24 @@ async def resume_from_journal(
         None if paused else ResumeSource(story.tail, story.unsettled_seconds),
     )
     await _take_posted(resumed, posted, journal if paused else None)
-    return resumed
+    return resumed, None
+
+
+async def _begin_queued(
+    definition: Definition, journal: JournalStore, durable: Stored, queued: RunQueued
+) -> tuple[Run, str]:
+    """A run that was submitted. That it is taken up is on record first: a prompt that kills its process is counted."""
+    run_id, at = queued.run_id, definition.clock.now() + journal.clock_offset
+    seq, version = len(durable.records), definition.version
+    durable.append(RunTakenUp(run_id, seq, at, agent_version=version))
+    try:
+        await durable.commit()
+    except BaseException:
+        await durable.close()
+        raise
+    state = next_state(AgentState(), agent_id=definition.agent_id, run_id=run_id, session_id=run_id)
+    part = SessionPart(starts=True, ends=True, source="startup")
+    return Run(RunSetup.of(definition, drive, session=part), state, durable), queued.prompt
 
 
 async def _end_cancelled(
@@ -187,8 +212,8 @@ async def refuse_child(state: AgentState, journal: JournalStore | None = None) -
         return
     with suppress(UnknownRunError):
         while journal is not None:
-            started = (await journal.read(outer))[0]
-            above = started.parent_run_id if isinstance(started, RunStarted) else None
+            started = start_of(await journal.read(outer))
+            above = started.parent_run_id if started is not None else None
             if above is None:
                 break
             outer = above

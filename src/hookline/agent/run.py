@@ -72,6 +72,7 @@ from hookline.journal import (
     Redact,
     RedactContent,
     TextDelta,
+    start_of,
 )
 from hookline.lifecycle import AgentContext
 from hookline.lifecycle.contexts import RunServices
@@ -270,7 +271,7 @@ class Run:
         self.commit = durable.commit
         earlier = 0 if pending is None else pending.records
         self.numbers = itertools.count(len(durable.records) or earlier)
-        self.is_resumed = pending is not None or len(durable.records) > 0
+        self.is_resumed = pending is not None or start_of(durable.records) is not None
         self.monotonic = clock.monotonic
         self.sleep = clock.sleep
         self.now = clock.monotonic()

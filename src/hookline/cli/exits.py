@@ -33,7 +33,7 @@ def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
     reason = stop_reason.value if stop_reason is not None else ""
     if reason == "cancelled" or status.value == "cancelled":
         return Exit.INTERRUPTED
-    if status.value in ("failed", "running"):
+    if status.value in ("failed", "queued", "running"):
         return Exit.FAILED
     if status.value == "paused":
         return Exit.WAITING

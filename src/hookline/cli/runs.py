@@ -35,6 +35,7 @@ from hookline.journal import (
     Record,
     RunFinished,
     RunInfo,
+    RunQueued,
     RunStarted,
     story_of,
 )
@@ -189,6 +190,8 @@ def _print_records(records: list[Record], *, hooks: bool, full: bool) -> None:
                 print(f"waits: {question.id}: {printable(question.reason)}")
             if record.text:
                 print(f"\n{printable(record.text, lines=True)}")
+        elif isinstance(record, RunQueued):
+            print(f"queued for {printable(record.agent_id)}: {printable(record.prompt)}")
         elif isinstance(record, RunStarted):
             if record.continues is not None:
                 earlier = shlex.quote(printable(record.continues.run_id))

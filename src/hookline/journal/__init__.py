@@ -61,6 +61,7 @@ from hookline.journal.record import (
     RequestSent,
     ResponseReceived,
     RunFinished,
+    RunQueued,
     RunStarted,
     RunTakenUp,
     StatusChanged,
@@ -70,6 +71,7 @@ from hookline.journal.record import (
     TextDelta,
     ToolProgress,
     hooks_in,
+    start_of,
 )
 from hookline.journal.record_json import AnyRecord, decode, encode
 from hookline.journal.retention import Retention, owner_of, with_descendants
@@ -150,6 +152,7 @@ __all__ = [
     "Retention",
     "RunFinished",
     "RunInfo",
+    "RunQueued",
     "RunStarted",
     "RunTakenUp",
     "SQLiteJournal",
@@ -196,6 +199,7 @@ __all__ = [
     "reopen",
     "session_entry",
     "session_info",
+    "start_of",
     "state_before",
     "still_waiting",
     "story_of",

@@ -20,11 +20,13 @@ from hookline.journal.record import (
     PromptSubmitted,
     Record,
     RunFinished,
+    RunQueued,
     RunStarted,
     RunTakenUp,
     StatusChanged,
     StepFinished,
     StepPaused,
+    start_of,
 )
 from hookline.journal.store import JournalStore
 from hookline.state import (
@@ -58,6 +60,8 @@ class Story(msgspec.Struct, frozen=True):
     """The last record says that the run ended or paused."""
     unsettled_seconds: float = 0.0
     """Active time of the tail. Time between two processes is not active time."""
+    queued: RunQueued | None = None
+    """What was submitted, of a run that no process has begun."""
 
     @property
     def is_over(self) -> bool:
@@ -76,8 +80,8 @@ class ReadsEarlier(Protocol):
 def fold(records: Iterable[Record]) -> Story:
     """The story of one run's records, in order. Raises JournalError when it continues an earlier run."""
     records = list(records)
-    first = records[0] if records else None
-    if isinstance(first, RunStarted) and first.continues is not None:
+    first = start_of(records)
+    if first is not None and first.continues is not None:
         raise JournalError(
             f"run '{first.run_id}' continues run '{first.continues.run_id}', which is in the journal.",
             remedy="Pass the journal too: await story_of(records, journal).",
@@ -88,8 +92,8 @@ def fold(records: Iterable[Record]) -> Story:
 async def story_of(records: Iterable[Record], journal: ReadsEarlier) -> Story:
     """The story of one run's records, in order. The journal has the earlier runs whose conversation it continues."""
     records = list(records)
-    first = records[0] if records else None
-    before = await state_before(first, journal) if isinstance(first, RunStarted) else None
+    first = start_of(records)
+    before = await state_before(first, journal) if first is not None else None
     return _fold(records, before)
 
 
@@ -112,7 +116,8 @@ async def state_before(started: RunStarted, journal: ReadsEarlier) -> AgentState
         if state is not None:
             break
         part = await journal.read_earlier(earlier)
-        if not part or not isinstance(part[0], RunStarted) or earlier.run_id in seen:
+        start = start_of(part)
+        if start is None or earlier.run_id in seen:
             raise JournalError(
                 f"the conversation of run '{started.run_id}' begins in run '{earlier.run_id}', "
                 "which does not begin with the start of a run.",
@@ -120,7 +125,7 @@ async def state_before(started: RunStarted, journal: ReadsEarlier) -> AgentState
             )
         seen.add(earlier.run_id)
         parts.append((earlier.head, part))
-        started = part[0]
+        started = start
     for head, part in reversed(parts):
         state = known[head] = _fold(part, state).state
         while len(known) > _MOST_STATES:
@@ -147,6 +152,7 @@ def _fold(records: Iterable[Record], before: AgentState | None) -> Story:
         tail=tuple(folding.tail),
         is_finished=folding.is_finished,
         unsettled_seconds=folding.seconds,
+        queued=folding.queued,
     )
 
 
@@ -159,6 +165,7 @@ class _Folding:
         self.settled: AgentState | None = None
         self.tail: list[Record] = []
         self.is_finished = False
+        self.queued: RunQueued | None = None
         self.seconds = 0.0
         self._at = 0.0
         self._asked: dict[str, PendingApproval] = {}
@@ -167,8 +174,15 @@ class _Folding:
     def add(self, record: Record) -> None:
         self.is_finished = isinstance(record, RunFinished)
         self._count_time(record)
+        if isinstance(record, RunQueued):
+            self.queued = record
+            run_id = record.run_id
+            self._settle(AgentState(agent_id=record.agent_id, run_id=run_id, session_id=run_id))
+            return
         if isinstance(record, RunStarted):
-            self._settle(_initial_state(record, self._before, self.state))
+            paused = self.state if self.queued is None else None
+            self.queued = None
+            self._settle(_initial_state(record, self._before, paused))
             return
         state = self.state
         if state is None:
@@ -197,7 +211,7 @@ class _Folding:
 
     def _count_time(self, record: Record) -> None:
         """Add the time since the record before, unless another process wrote that one."""
-        if not isinstance(record, RunStarted | RunTakenUp):
+        if not isinstance(record, RunQueued | RunStarted | RunTakenUp):
             self.seconds += max(0.0, record.at - self._at)
         self._at = record.at
         if isinstance(record, StatusChanged):

@@ -90,9 +90,7 @@ def accept_loss(connection: sqlite3.Connection, most_steps: Callable[[int, int],
     `most_steps` says it for a run by its number in the file, and the steps that are there.
     """
     connection.execute("BEGIN IMMEDIATE")
-    query = (
-        "SELECT id, run_id, steps FROM runs WHERE kind = 'run' AND status IN ('running', 'paused')"
-    )
+    query = "SELECT id, run_id, steps FROM runs WHERE kind = 'run' AND status IN ('queued', 'running', 'paused')"
     unended = connection.execute(query).fetchall()
     add_event(connection, "lost", "")
     for number, run_id, steps in unended:

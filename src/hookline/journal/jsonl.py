@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.errors import HooklineError, JournalError
 from hookline.journal.chain import Row, StoredRun, check_chain, decode_all
-from hookline.journal.record import Record, RunStarted
+from hookline.journal.record import Record, RunQueued, RunStarted
 from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.session import STREAM, SessionCreated
 
@@ -95,7 +95,7 @@ def _next_run(lines: _Lines) -> StoredRun:
 
 def _check_places(run_id: str, records: list[Record]) -> None:
     """Refuse records that are linked and still make no run: the author of a file can compute a chain."""
-    begins = SessionCreated if run_id.startswith(STREAM) else RunStarted
+    begins = SessionCreated if run_id.startswith(STREAM) else RunQueued | RunStarted
     if not run_id or not records or not isinstance(records[0], begins):
         raise JournalError(f"run '{run_id}' does not begin as a run or a session begins.")
     for position, record in enumerate(records):

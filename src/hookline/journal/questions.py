@@ -15,8 +15,8 @@ from hookline.journal.record import (
     ChildFinished,
     ChildStarted,
     Record,
-    RunStarted,
     StepFinished,
+    start_of,
 )
 from hookline.journal.store import JournalStore
 from hookline.state import Decision, PendingApproval
@@ -73,8 +73,8 @@ class Questions:
 async def outermost(journal: JournalStore, run_id: str) -> str:
     """The run that a child is a part of, at the top. It has the inbox."""
     while True:
-        started = (await journal.read(run_id))[0]
-        above = started.parent_run_id if isinstance(started, RunStarted) else None
+        started = start_of(await journal.read(run_id))
+        above = started.parent_run_id if started is not None else None
         if above is None:
             return run_id
         run_id = above

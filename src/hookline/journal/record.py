@@ -57,6 +57,16 @@ class EarlierRun(msgspec.Struct, frozen=True, gc=False):
     """The link of the last of them: it depends on all before it, and on the runs that they continue."""
 
 
+class RunQueued(Record, frozen=True, gc=False, omit_defaults=True, tag="run_queued"):
+    """A run was submitted. The process that takes it up begins it with this prompt."""
+
+    agent_id: str = ""
+    """The name by which workers know the agent."""
+    prompt: str = ""
+    queue: str = ""
+    """Where it waits, also when it continues after a pause."""
+
+
 class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):
     """A run began, or continued after a pause."""
 
@@ -78,7 +88,7 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
 
 
 class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_up"):
-    """A run whose process died continues where its journal ended."""
+    """A run whose process died continues where its journal ended. Or a process is about to begin a queued one."""
 
     after_loss: bool = False
     """The end of the journal was lost, and somebody accepted that: what is not on record may have happened."""
@@ -393,6 +403,11 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
     name: str = ""
     message: Any = None
     step: int = 0
+
+
+def start_of(records: Iterable[Record]) -> RunStarted | None:
+    """The record with which a run began; None while it is queued. Usually it is the first one."""
+    return next((record for record in records if isinstance(record, RunStarted)), None)
 
 
 def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:

@@ -14,7 +14,8 @@ from hookline.state import ResultStatus, Step
 from hookline.state.frozen import valid_text
 
 AnyRecord: TypeAlias = (
-    records.RunStarted
+    records.RunQueued
+    | records.RunStarted
     | records.PromptSubmitted
     | records.RunTakenUp
     | records.StepStarted

@@ -13,7 +13,7 @@ from hookline.journal.run_info import RunInfo
 from hookline.journal.session import stream_of
 from hookline.state import RunStatus
 
-_UNFINISHED = (RunStatus.RUNNING, RunStatus.PAUSED)
+_UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
 
 
 class Retention(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from hookline.journal.record import (
     PromptSubmitted,
     Record,
     RunFinished,
+    RunQueued,
     RunStarted,
     StatusChanged,
     StepFinished,
@@ -30,7 +31,7 @@ from hookline.state.frozen import valid_text
 
 _JOURNALLED: frozenset[type] = frozenset(get_args(AnyRecord))
 _SUMMARISED: frozenset[type] = frozenset(
-    {RunStarted, PromptSubmitted, StepFinished, StatusChanged, RunFinished}
+    {RunQueued, RunStarted, PromptSubmitted, StepFinished, StatusChanged, RunFinished}
 )
 _LONGEST_PROMPT = 300
 """Characters of a prompt in a list. The summary is written with every batch, so it stays small."""
@@ -143,6 +144,13 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
             steps += 1
         elif isinstance(record, PromptSubmitted):
             prompt = prompt or valid_text(record.text[:_LONGEST_PROMPT])
+        elif isinstance(record, RunQueued):
+            status, session_id, agent_id = (
+                RunStatus.QUEUED,
+                info.run_id,
+                valid_text(record.agent_id),
+            )
+            prompt = valid_text(record.prompt[:_LONGEST_PROMPT])
         elif isinstance(record, RunStarted):
             status = RunStatus.RUNNING
             if not session_id and not agent_id:  # a resumed run keeps its identity

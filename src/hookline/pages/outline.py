@@ -150,7 +150,9 @@ class Outline:
     @property
     def end(self) -> str:
         """Its status, in a word."""
-        return self.result.status.value if self.result else "running"
+        if self.result is not None:
+            return self.result.status.value
+        return "running" if self.started is not None else "queued"
 
     @property
     def usage(self) -> Usage:

@@ -43,7 +43,7 @@ _SHOWN_LINES = 12
 _TITLE = 120
 _MANY = 100
 """Steps above which those out of sight are not laid out until they are scrolled to."""
-_MARKS = {"completed": "ok", "paused": "ask", "running": "ask"}
+_MARKS = {"completed": "ok", "paused": "ask", "running": "ask", "queued": "ask"}
 _VERDICTS = {
     "passed": "soft",
     "changed": "info",

@@ -14,6 +14,7 @@ from hookline.journal import (
     HookRan,
     Record,
     RunFinished,
+    RunQueued,
     RunStarted,
     StatusChanged,
     StepFinished,
@@ -193,7 +194,9 @@ def driven_records(records: Iterable[Record]) -> Iterator[Record]:
     """
     is_going = True
     for record in records:
-        is_going = is_going or isinstance(record, RunStarted)
+        is_going = isinstance(record, RunStarted) or (
+            is_going and not isinstance(record, RunQueued)
+        )
         if is_going:
             yield record
         is_going = is_going and not isinstance(record, RunFinished)

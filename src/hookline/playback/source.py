@@ -50,6 +50,7 @@ from hookline.journal import (
     StatusChanged,
     StepFinished,
     first_state,
+    start_of,
     state_before,
 )
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
@@ -828,8 +829,8 @@ def _placeholder(point: Point[Any]) -> Plan:
 
 def _run_above(records: Sequence[Record]) -> str:
     """The run that a run is a child of, if it is one."""
-    started = records[0] if records else None
-    return (started.parent_run_id or "") if isinstance(started, RunStarted) else ""
+    started = start_of(records)
+    return (started.parent_run_id or "") if started is not None else ""
 
 
 def _start_of(part: RunPart) -> RunStarted:

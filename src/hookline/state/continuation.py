@@ -11,6 +11,8 @@ import msgspec
 class RunStatus(enum.StrEnum):
     """The status of a run."""
 
+    QUEUED = "queued"
+    """It was submitted, and no process has begun it."""
     RUNNING = "running"
     COMPLETED = "completed"
     STOPPED = "stopped"
@@ -47,6 +49,8 @@ class StopReason(enum.StrEnum):
     """The critic did not approve of the answer, in as many rounds as there were."""
     APPROVAL_PENDING = "approval_pending"
     CANCELLED = "cancelled"
+    ATTEMPTS = "attempts"
+    """Process after process took the run up, and none of them finished a step."""
     ERROR = "error"
 
     @classmethod

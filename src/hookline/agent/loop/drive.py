@@ -43,7 +43,7 @@ from hookline.agent.loop.turn import take_turn
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.agent.run_index import RunIndex, hook_error_of, recorded_exception
-from hookline.errors import PastError, in_words
+from hookline.errors import PastError, RunHandedOverError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Plan, run_hooks
 from hookline.journal import RECORD_VERSION, PromptSubmitted, RunStarted, RunTakenUp, StepFinished
@@ -81,6 +81,8 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                 )
                 ending = await _steps(run, ending)
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
+            except RunHandedOverError:
+                raise  # nothing is written: to the journal this process is dead
             except Exception as error:
                 ending = await _lose(run, error)
         except asyncio.CancelledError as error:
@@ -104,6 +106,8 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
         if check_step is not None:
             ending = await check_step(run, ending)
     while ending is None:
+        if run.token.is_handed_over:
+            raise RunHandedOverError(f"run '{run.run_id}' is left to another process.")
         ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
@@ -180,6 +184,8 @@ async def resume_after_crash(run: Run) -> Ending | None:
             after_loss=durable.is_after_loss,
         )
     )
+    if run.commit is not None:  # whoever counts how often it was taken up must see this one too
+        await run.commit()
     run.set_state(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
     recount_hook_work(run, known)

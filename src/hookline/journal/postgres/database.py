@@ -80,6 +80,10 @@ class Database:
 
     __repr__ = __str__
 
+    def now(self) -> float:
+        """The time by the clock of the database, in seconds since 1970."""
+        return time.time() + self.clock_offset
+
     def connect(self) -> Connection:
         """A connection that is set as the journal needs it. Refuses a pooler that shares server processes."""
         with self.convert_errors("reached"):

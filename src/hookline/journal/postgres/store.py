@@ -47,11 +47,16 @@ class PostgresJournal(OpenedStore):
         self._database = Database(url, schema)
         super().__init__()
 
+    @property
+    def database(self) -> Database:
+        """Where it is."""
+        return self._database
+
     def __str__(self) -> str:
         return str(self._database)
 
     def __repr__(self) -> str:
-        return f"PostgresJournal({str(self._database)!r})"
+        return f"{type(self).__name__}({str(self._database)!r})"
 
     @property
     def clock_offset(self) -> float:  # type: ignore[override]
@@ -99,7 +104,7 @@ class JournalInPostgres(Journal):
 
     def now(self) -> float:
         """The time by the clock of the database."""
-        return super().now() + self._database.clock_offset
+        return self._database.now()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Say what to use instead."""
@@ -166,18 +171,22 @@ class JournalInPostgres(Journal):
                 add_event(connection, "deleted", run_id, records, self.now())
 
     def _add_message(self, message: InboxMessage) -> bool:
-        def add(connection: Connection) -> bool:
-            tables = PostgresTables(connection, self._database)
-            if not tables.rows("SELECT 1 FROM runs WHERE run_id = %s", message.run_id):
-                return False
-            if is_new(message, tables.messages((message.run_id,))):
-                text = encode_message(message)
-                query = "INSERT INTO inbox (run_id, message) VALUES (%s, %s)"
-                connection.execute(query, (to_column(message.run_id), text))
-                add_event(connection, "posted", message.run_id, digest(text), self.now())
-            return True
+        return self._get_writer().run_exclusively(
+            lambda connection: add_message(connection, self._database, message)
+        )
 
-        return self._get_writer().run_exclusively(add)
+
+def add_message(connection: Connection, database: Database, message: InboxMessage) -> bool:
+    """Add a message for a run, in a transaction that has the list alone. False when there is no such run."""
+    tables = PostgresTables(connection, database)
+    if not tables.rows("SELECT 1 FROM runs WHERE run_id = %s", message.run_id):
+        return False
+    if is_new(message, tables.messages((message.run_id,))):
+        text = encode_message(message)
+        query = "INSERT INTO inbox (run_id, message) VALUES (%s, %s)"
+        connection.execute(query, (to_column(message.run_id), text))
+        add_event(connection, "posted", message.run_id, digest(text), database.now())
+    return True
 
 
 def _close(readers: PostgresReaders, writer: PostgresWriter) -> None:

@@ -130,7 +130,7 @@ class PostgresWriter:
 
     def lease(self, run_id: str) -> PostgresLease:
         """Lock a run. Raises RunInUseError when somebody has it, also in this process."""
-        key = _key("run", self._database.schema, run_id)
+        key = lock_key("run", self._database.schema, run_id)
 
         def take(connection: Connection) -> PostgresLease:
             self._unlock_all()
@@ -174,7 +174,7 @@ class PostgresWriter:
             if self._held.get(run_id) == pid:
                 del self._held[run_id]
                 if self._connection is not None:
-                    key = _key("run", self._database.schema, run_id)
+                    key = lock_key("run", self._database.schema, run_id)
                     with suppress(psycopg.Error):  # without the connection the lock is gone
                         self._connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
             freed.set_result(None)
@@ -212,7 +212,7 @@ class PostgresWriter:
 
         def do(connection: Connection) -> T:
             with connection.transaction():
-                connection.execute(*self._alone())
+                have_list_alone(connection, self._database)
                 return work(connection)
 
         return self.run(do)
@@ -317,7 +317,7 @@ class PostgresWriter:
             return
         with connection.pipeline(), connection.transaction():
             if any(batch.is_first for batch, *_ in statements):
-                connection.execute(*self._alone())
+                have_list_alone(connection, self._database)
             for batch, query, values in statements:
                 sent.append((batch, connection.execute(query, values)))
 
@@ -328,10 +328,6 @@ class PostgresWriter:
         values["head_before"], values["position"] = tail.head, tail.records
         batch.advance(1, links)
         return _CREATE if batch.is_first else _CONTINUE, columns(values)
-
-    def _alone(self) -> tuple[str, tuple[int]]:
-        """Until the end of the transaction nobody else writes the list of what was created and deleted."""
-        return "SELECT pg_advisory_xact_lock(%s)", (_key("history", self._database.schema),)
 
     def _connect(self) -> Connection:
         if not self._is_open and self._connection is None:
@@ -381,6 +377,12 @@ class PostgresWriter:
             f"the journal in {self._database} cannot be written: {type(error).__name__}: {error}.",
             remedy="This is a fault in Hookline, or the process ran out of memory.",
         )
+
+
+def have_list_alone(connection: Connection, database: Database) -> None:
+    """Until the end of the transaction nobody else writes the list of what was created and deleted."""
+    key = lock_key("history", database.schema)
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
 
 
 def add_event(connection: Connection, event: str, run_id: str, value: int, at: float) -> None:
@@ -435,7 +437,8 @@ def _event_body(event: str, run_id: str, value: int, at: float) -> bytes:
     return msgspec.json.encode((event, run_id, value, at))
 
 
-def _key(*names: str) -> int:
+def lock_key(*names: str) -> int:
+    """The number of the advisory lock on something."""
     digest = hashlib.sha256("\0".join(names).encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
