@@ -22,6 +22,7 @@ from hookline.journal import (
     InboxMessage,
     JournalStore,
     Questions,
+    RunQueued,
     SQLiteJournal,
     outermost,
     post_answer,
@@ -44,7 +45,7 @@ def approve(arguments: argparse.Namespace) -> int:
             "--reason is for a denied call, and nothing is denied.",
             remedy="Say no: --deny.",
         )
-    journal, run_id = open_any_run(arguments)
+    journal, run_id = open_any_run(arguments, posts=True)
     with journal:
         return asyncio.run(_approve(journal, run_id, arguments))
 
@@ -71,7 +72,7 @@ async def _approve(journal: JournalStore, run_id: str, arguments: argparse.Names
 def cancel(arguments: argparse.Namespace) -> int:
     """End a run."""
     refuse_settings(arguments)
-    journal, run_id = open_any_run(arguments)
+    journal, run_id = open_any_run(arguments, posts=True)
     with journal:
         return asyncio.run(_cancel(journal, run_id, arguments))
 
@@ -167,7 +168,10 @@ async def _outcome(
         if first is not None:
             first.check_same(message.question, message.decision)
             return f"answered: {message.question}: {message.decision.answer.value}"
-        if (await story_of(await journal.read(run_id), journal)).is_finished:
+        records = await journal.read(run_id)
+        if isinstance(records[0], RunQueued):
+            return f"run {run_id} has the answer now, and is queued for a worker."
+        if (await story_of(records, journal)).is_finished:
             command = f"hookline resume {run_id}{_flag(arguments)}"
             if not isinstance(journal, SQLiteJournal):
                 command = f'agent.resume("{run_id}")'

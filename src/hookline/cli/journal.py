@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import database_of, journal_at, journal_path
+from hookline.cli.journal_location import database_of, journal_at, journal_path, queue_of
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.terminal import printable
 from hookline.config import load
@@ -33,8 +33,15 @@ def migrate(arguments: argparse.Namespace) -> int:
     """Make the tables in a database, or bring them up to date."""
     from hookline.journal import PostgresJournal  # psycopg takes its time
 
-    journal = database_of(arguments) or PostgresJournal(schema=arguments.schema)
-    before, now = journal.migrate_sync()
+    journal = (
+        queue_of(arguments)
+        if arguments.workers
+        else database_of(arguments) or PostgresJournal(schema=arguments.schema)
+    )
+    try:
+        before, now = journal.migrate_sync()
+    finally:
+        journal.close_sync()
     words = (
         f"have version {now}" if before == now else f"are now of version {now} ({before} before)"
     )

@@ -15,10 +15,11 @@ from hookline.cli.options import flags_of
 from hookline.config import Layer, Settings, load
 from hookline.config.locations import data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
-from hookline.journal import JournalStore, RunInfo, SQLiteJournal
+from hookline.journal import JournalStore, RunInfo, RunQueued, SQLiteJournal
 
 if TYPE_CHECKING:
     from hookline.journal import PostgresJournal
+    from hookline.workers import QueueJournal
 
 _DATABASE = "HOOKLINE_DATABASE_URL"
 
@@ -54,7 +55,22 @@ def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
     url: str | None = arguments.database
     if url is None and (arguments.journal or not os.environ.get(_DATABASE)):
         return None
-    from hookline.journal.postgres import PostgresJournal, has_password
+    from hookline.journal.postgres import PostgresJournal
+
+    _warn_of_password(url)
+    return PostgresJournal(url, schema=arguments.schema)
+
+
+def queue_of(arguments: argparse.Namespace) -> QueueJournal:
+    """The journal with a queue in the database that a command or the variable names."""
+    from hookline.workers import QueueJournal
+
+    _warn_of_password(arguments.database)
+    return QueueJournal(arguments.database, schema=arguments.schema)
+
+
+def _warn_of_password(url: str | None) -> None:
+    from hookline.journal.postgres import has_password
 
     if url is not None and has_password(url):
         print(
@@ -62,16 +78,22 @@ def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
             f"Put it into {_DATABASE} or a password file (PGPASSFILE).",
             file=sys.stderr,
         )
-    return PostgresJournal(url, schema=arguments.schema)
 
 
-def open_any_run(arguments: argparse.Namespace) -> tuple[JournalStore, str]:
-    """The journal with the run that a command names, and its whole id: in a database, or in a file."""
+def open_any_run(arguments: argparse.Namespace, *, posts: bool = False) -> tuple[JournalStore, str]:
+    """The journal with the run that a command names, and its whole id: in a database, or in a file.
+
+    `posts` is for a command that writes to the inbox of the run.
+    """
     database = database_of(arguments)
     if database is None:
         journal, run_id, _flags = open_run(arguments)
         return journal, run_id
-    return database, find_in_database(database, arguments.run_id)
+    run_id = find_in_database(database, arguments.run_id)
+    if posts and isinstance(database.read_sync(run_id)[0], RunQueued):
+        database.close_sync()
+        database = queue_of(arguments)  # what is posted also queues the run
+    return database, run_id
 
 
 def find_in_database(journal: PostgresJournal, given: str) -> str:

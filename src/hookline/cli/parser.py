@@ -11,7 +11,7 @@ from typing import Any, NoReturn, get_args
 from hookline.cli.exits import Exit
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_STATUS = ("running", "completed", "stopped", "paused", "cancelled", "failed")
+_STATUS = ("queued", "running", "completed", "stopped", "paused", "cancelled", "failed")
 _MANY: dict[str, Any] = {"action": "append", "default": []}
 """For a flag that may be given several times."""
 _LAST = "continue the last conversation here"
@@ -533,6 +533,38 @@ def _database_flags(parser: argparse.ArgumentParser) -> None:
     migrate = actions.add_parser("migrate", help=text)
     migrate.set_defaults(run="journal:migrate", journal=None)
     _add_database_flags(migrate)
+    workers = "also the tables of the queue for workers, in a schema of their own (NAME_dbos)"
+    migrate.add_argument("--workers", action="store_true", help=workers)
+
+
+def _worker_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Drive the runs that `hookline submit` queues, until SIGTERM. A run continues on another worker when this one "
+        "ends or dies."
+    )
+    parser.set_defaults(run="workers:work", serves=True)
+    add = parser.add_argument
+    add("agents", metavar="MODULE:AGENTS", help="a dictionary of agents or builders by name")
+    add("--concurrency", metavar="N", type=int, default=10, help="runs at once (10)")
+    grace = "after SIGTERM, wait so long for the steps in progress (25)"
+    add("--grace", metavar="SECONDS", type=float, default=25.0, help=grace)
+    attempts = "a run fails that was taken up so often without a step made (5)"
+    add("--max-attempts", metavar="N", type=int, default=5, help=attempts)
+    add("--queue", metavar="NAME", help="a queue to work on (default)", **_MANY)
+    _add_database_flags(parser)
+
+
+def _submit_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Queue a run for a worker, and print its id. The same id with the same prompt is the same run."
+    parser.set_defaults(run="workers:submit")
+    add = parser.add_argument
+    add("prompt", help="what the agent is asked")
+    add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
+    add("--id", metavar="ID", help="the id of the run")
+    add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
+    add("--priority", metavar="N", type=int, help="1 is first; without it before all that have one")
+    add("--delay", metavar="SECONDS", type=float, help="do not begin before that")
+    _add_database_flags(parser)
 
 
 def _completion_flags(parser: argparse.ArgumentParser) -> None:
@@ -566,6 +598,8 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
     "journal": ("check or copy the file that runs are recorded in", _journal_flags),
     "database": ("make the tables of a journal in PostgreSQL", _database_flags),
+    "worker": ("drive queued runs, as one of many processes", _worker_flags),
+    "submit": ("queue a run for a worker", _submit_flags),
     "completion": ("print a completion script for your shell", _completion_flags),
 }
 """Each command: a summary, and the function that describes it, adds its flags and names what it runs."""

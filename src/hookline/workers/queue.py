@@ -1,0 +1,283 @@
+"""A journal whose runs wait for workers.
+
+What is written to the journal and the entry in the queue of the engine are one transaction of one connection: neither
+is there without the other. The engine's tables are in a schema of their own, beside that of the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from hookline._sync import sync_form
+from hookline.errors import UnknownRunError, UsageError
+from hookline.journal import InboxMessage, PostgresJournal, RunQueued, StoredForm
+from hookline.journal.chain import Row, StoredRun, anchor, link
+from hookline.journal.postgres.database import Connection, Database, from_column
+from hookline.journal.postgres.store import add_message
+from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
+from hookline.journal.run_info import RunInfo, summarise
+from hookline.state import checked_text
+
+try:
+    import sqlalchemy
+    from dbos import (
+        DBOSClient,
+        DBOSPortableJSONSerializer,
+        EnqueueOptions,
+        WorkflowSerializationFormat,
+    )
+except ImportError:
+    raise UsageError(
+        "workers need the package 'dbos'.",
+        remedy='Install the extra: pip install "hookline[dbos]".',
+    ) from None
+
+WORKFLOW = "hookline_run"
+"""The name of the one workflow. Its body drives a run."""
+DEFAULT_QUEUE = "default"
+_POLL_SECONDS = 0.5
+_HELD = """
+SELECT (classid::bigint << 32 | objid::bigint) FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+class Entry(NamedTuple):
+    """An entry of the queue that a worker has taken and not finished."""
+
+    id: str
+    queue: str
+    worker: str
+
+
+class QueueJournal(PostgresJournal):
+    """A journal in PostgreSQL whose runs are driven by workers: `submit` queues a run, an answer queues it again."""
+
+    def __init__(self, url: str | None = None, *, schema: str = "hookline") -> None:
+        super().__init__(url, schema=schema)
+        self.engine_schema = f"{schema[:58]}_dbos"
+        """Where the tables of the engine are."""
+        self.engine = sqlalchemy.create_engine(
+            "postgresql+psycopg://", creator=partial(_connect, self._database), pool_pre_ping=True
+        )
+        weakref.finalize(self, self.engine.dispose)
+        self._client: DBOSClient | None = None
+        self._queues: set[str] = set()
+        self._opening = threading.Lock()
+
+    # --- what users do ---------------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        agent: str,
+        prompt: str,
+        *,
+        run_id: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int | None = None,
+        delay: float | None = None,
+    ) -> str:
+        """Queue a run of an agent, which workers know by its name. Returns the id of the run.
+
+        The same id with the same prompt is the same run; with another prompt it is a UsageError. A smaller `priority`
+        comes first, from 1; without one a run comes before all that have one. `delay` is in seconds, by the clock of
+        the workers.
+        """
+        run_id = os.urandom(16).hex() if run_id is None else _checked_id(run_id)
+        checked_text(prompt, "the prompt")
+        record = RunQueued(run_id, 0, 0.0, agent_id=agent, prompt=prompt, queue=queue)
+        options = self._options(run_id, "start", queue)
+        if priority is not None:
+            options["priority"] = _between("priority", priority, 1, 2**31 - 1)
+        if delay is not None:
+            options["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
+        await self._in_thread(lambda: self._submit(record, options), is_long=True)
+        return run_id
+
+    submit_sync = sync_form(submit)
+
+    async def post(self, message: InboxMessage) -> None:
+        """Keep a message for a run, and queue the run if it was submitted."""
+        queued = (await self.read(message.run_id))[0]
+        if not isinstance(queued, RunQueued):
+            await super().post(message)
+            return
+        options = self._options(message.run_id, message.id, queued.queue)
+        await self._in_thread(lambda: self._post(message, options), is_long=True)
+
+    async def migrate(self) -> tuple[int, int]:
+        """Make the tables of the journal and of the engine, or bring them up to date."""
+        versions = await super().migrate()
+        # The public function takes a URL only, and a password file or a service file is in none.
+        await self._in_thread(lambda: self.client._sys_db.run_migrations(), is_long=True)
+        return versions
+
+    async def close(self) -> None:
+        """Write what is queued, give back what is claimed, and close all connections."""
+        await super().close()
+        self.engine.dispose()
+
+    # --- what workers do -------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> DBOSClient:
+        """The client of the engine."""
+        with self._opening:
+            if self._client is None:
+                self._client = DBOSClient(
+                    system_database_engine=self.engine,
+                    dbos_system_schema=self.engine_schema,
+                    serializer=DBOSPortableJSONSerializer(),
+                    lazy=True,
+                    retry_connection_errors=False,
+                )
+            return self._client
+
+    def open_queue(self, name: str, concurrency: int | None = None) -> None:
+        """Make a queue. Its limits stay as they are, but for how many runs a worker drives at once."""
+        self.client.register_queue(
+            name, polling_interval_sec=_POLL_SECONDS, on_conflict="never_update"
+        )
+        if concurrency is not None:
+            queue = self.client.retrieve_queue(name)
+            assert queue is not None
+            queue.set_worker_concurrency(concurrency)
+
+    async def enqueue(self, run_id: str, cause: str, queue: str) -> None:
+        """Queue a run again. The same cause queues it once."""
+        options = self._options(run_id, cause, queue)
+
+        def add() -> None:
+            self._know_queue(queue)
+            with self._transaction() as (connection, _):
+                self.client.enqueue_in_transaction(connection, options, run_id)
+
+        await self._in_thread(add, is_long=True)
+
+    async def find_paused_with_messages(self) -> list[str]:
+        """The runs that wait and have something in their inbox, also what they have read already."""
+        return await self._in_thread(self._find_paused_with_messages, is_long=True)
+
+    async def take_over(self) -> list[Entry]:
+        """Queue again what workers have taken who are dead: nobody holds the lock with their name."""
+        return await self._in_thread(self._take_over, is_long=True)
+
+    # --- inside ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self) -> Iterator[tuple[sqlalchemy.Connection, Connection]]:
+        """A transaction, for the engine and for the journal."""
+        try:
+            with self._database.convert_errors("written"), self.engine.begin() as connection:
+                raw = connection.connection.driver_connection
+                assert raw is not None
+                yield connection, raw
+        except sqlalchemy.exc.DBAPIError as error:
+            with self._database.convert_errors("written"):
+                raise error.orig or error from None
+            raise
+
+    def _options(self, run_id: str, cause: str, queue: str) -> EnqueueOptions:
+        return {
+            "workflow_name": WORKFLOW,
+            "workflow_id": f"{run_id}:{cause}",
+            "queue_name": queue,
+            "serialization_type": WorkflowSerializationFormat.PORTABLE,
+        }
+
+    def _know_queue(self, name: str) -> None:
+        if name not in self._queues:
+            self.open_queue(name)
+            self._queues.add(name)
+
+    def _submit(self, record: RunQueued, options: EnqueueOptions) -> None:
+        self._know_queue(record.queue)
+        with self._transaction() as (connection, raw):
+            have_list_alone(raw, self._database)
+            if create_run(raw, _stored(record, self._database.now())):
+                self.client.enqueue_in_transaction(connection, options, record.run_id)
+                return
+        known = self.read_sync(record.run_id)[0]
+        same = ("agent_id", "prompt", "queue")
+        if any(getattr(known, name, None) != getattr(record, name) for name in same):
+            raise UsageError(
+                f"run '{record.run_id}' is in the journal already, with another prompt, agent or queue.",
+                remedy="Give the new run another id.",
+            )
+
+    def _post(self, message: InboxMessage, options: EnqueueOptions) -> None:
+        with self._transaction() as (connection, raw):
+            have_list_alone(raw, self._database)
+            if not add_message(raw, self._database, message):
+                raise UnknownRunError(f"there is no run '{message.run_id}' in the journal.")
+            self.client.enqueue_in_transaction(connection, options, message.run_id)
+
+    def _find_paused_with_messages(self) -> list[str]:
+        query = "SELECT run_id FROM runs WHERE status = 'paused' AND run_id IN (SELECT run_id FROM inbox)"
+        with self._transaction() as (_, raw):
+            return [str(from_column(run_id)) for (run_id,) in raw.execute(query)]
+
+    def _take_over(self) -> list[Entry]:
+        with self._transaction() as (_, raw):
+            # One worker at a time: what it queues again is no longer in the list of the next one.
+            key = lock_key("takeover", self._database.schema)
+            row = raw.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
+            if row is None or not row[0]:
+                return []
+            held = {number for (number,) in raw.execute(_HELD)}
+            dead = [each for each in self._taken() if self._lock_of(each.worker) not in held]
+            for entry in dead:
+                self.client.resume_workflow(entry.id, queue_name=entry.queue)
+            return dead
+
+    def _taken(self) -> Iterable[Entry]:
+        found = self.client.list_workflows(
+            status="PENDING", name=WORKFLOW, load_input=False, load_output=False
+        )
+        for each in found:
+            yield Entry(each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or "")
+
+    def _lock_of(self, name: str) -> int:
+        return lock_key("run", self._database.schema, name)
+
+
+def _connect(database: Database) -> Connection:
+    connection = database.connect()
+    connection.autocommit = False
+    return connection
+
+
+def _checked_id(run_id: str) -> str:
+    if not isinstance(run_id, str) or not run_id.strip() or not run_id.isprintable():
+        raise UsageError(
+            f"{run_id!r} cannot be the id of a queued run.",
+            remedy="Give an id of printable characters.",
+        )
+    return run_id
+
+
+N = TypeVar("N", int, float)
+
+
+def _between(option: str, value: N, least: int, most: int) -> N:
+    if not least <= value <= most:
+        raise UsageError(f"{option}={value} is not possible: give {least} to {most}.")
+    return value
+
+
+def _stored(record: RunQueued, at: float) -> StoredRun:
+    """A run that has this record alone, written now."""
+    record = replace(record, at=at)
+    body = StoredForm().encode(record)
+    head = link(anchor(record.run_id), body)
+    info = summarise(RunInfo(run_id=record.run_id), [record])
+    return StoredRun(info, head, [Row(0, head, body)])

@@ -1,0 +1,299 @@
+"""A worker: a process that drives the runs of a queue.
+
+The engine hands the id of a run to `_drive`, which resumes or begins the run. The claim of the journal decides who
+drives it, whatever the engine does: `_drive` waits for the claim, and never returns while somebody drives the run.
+
+A worker holds a lock with its own name, on the connection that writes. When the lock is free the worker is dead, and
+another one queues again what it had taken. A worker that finds that it lost its lock ends what it drives, without
+writing anything, and waits for the claims again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+from msgspec.structs import replace
+
+from hookline.agent import Agent
+from hookline.agent.children import fail_idle
+from hookline.errors import (
+    JournalError,
+    RunHandedOverError,
+    RunInUseError,
+    UnknownRunError,
+    UsageError,
+)
+from hookline.journal import (
+    InboxAnswer,
+    Questions,
+    Record,
+    RunQueued,
+    RunTakenUp,
+    StepFinished,
+    reopen,
+    story_of,
+)
+from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, QueueJournal
+
+_LOOK_SECONDS = 1.0
+"""Between two looks for dead workers, and for the lock of this one."""
+_ANSWER_SECONDS = 30.0
+"""Between two looks for answers that did not queue their run."""
+_CLAIM_SECONDS = 0.25
+_LONGEST_PAUSE = 30
+_log = logging.getLogger("hookline.workers")
+
+
+class Worker:
+    """Drives the runs of some queues: `await Worker(journal, {"sums": agent}).run()`.
+
+    The engine allows one in each process, and runs on the event loop of `run`.
+    """
+
+    def __init__(
+        self,
+        journal: QueueJournal,
+        agents: Mapping[str, Agent],
+        *,
+        queues: tuple[str, ...] = (DEFAULT_QUEUE,),
+        concurrency: int = 10,
+        grace: float = 25.0,
+        max_attempts: int = 5,
+    ) -> None:
+        self.journal = journal
+        self.agents = {name: _with_journal(name, each, journal) for name, each in agents.items()}
+        self.queues = queues
+        self.concurrency = concurrency
+        self.grace = grace
+        self.max_attempts = max_attempts
+        self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
+        self._driven: set[asyncio.Task[bool]] = set()
+        self._stopping = asyncio.Event()
+        self._lock: object = None
+
+    # --- its life --------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until `stop`. Then every run is handed over after its step, at the latest after `grace` seconds."""
+        self._lock = await self.journal.claim(self.name)
+        engine = await self._launch()
+        watches = [
+            asyncio.create_task(self._repeat(self._look, _LOOK_SECONDS)),
+            asyncio.create_task(self._repeat(self._find_answers, _ANSWER_SECONDS)),
+        ]
+        try:
+            await self._stopping.wait()
+            for event in engine.background_thread_stop_events:
+                event.set()  # the engine takes nothing new
+            await self._hand_over()
+        finally:
+            for watch in watches:
+                watch.cancel()
+
+    async def _hand_over(self) -> None:
+        until = asyncio.get_running_loop().time() + self.grace
+        while self._driven and asyncio.get_running_loop().time() < until:
+            for agent in self.agents.values():
+                agent.hand_over()
+            await asyncio.wait(self._driven, timeout=_CLAIM_SECONDS)
+
+    def stop(self) -> None:
+        """Take nothing new, and hand over what is driven."""
+        self._stopping.set()
+
+    def run_to_exit(self) -> None:
+        """Work until SIGTERM or SIGINT, and end the process. A second signal ends it at once.
+
+        What is still driven after the grace period is left as by a process that died.
+        """
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._on_signal)
+            await self.run()
+
+        asyncio.run(_exit_after(work()))
+
+    def _on_signal(self) -> None:
+        if self._stopping.is_set():
+            os._exit(1)
+        self.stop()
+
+    async def _launch(self) -> DBOS:
+        """Start the engine on this event loop."""
+        names = [*self.queues, *(parked(q, agent) for q in self.queues for agent in self.agents)]
+        for name in names:
+            await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
+        config: DBOSConfig = {
+            "name": "hookline",
+            "system_database_engine": self.journal.engine,
+            "dbos_system_schema": self.journal.engine_schema,
+            "serializer": DBOSPortableJSONSerializer(),
+            "executor_id": self.name,
+            # Which versions of an agent a worker has is no concern of the engine.
+            "application_version": "hookline",
+            "use_listen_notify": False,
+            "run_migrations": False,
+            "log_level": "ERROR",
+        }
+        engine = DBOS(config=config)
+        # A run may be taken up any number of times as far as the engine is concerned: the journal counts.
+        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(self._make_body())
+        DBOS.listen_queues(names)
+        DBOS.launch()
+        return engine
+
+    def _make_body(self) -> Any:
+        async def hookline_run(run_id: str) -> None:
+            await self._drive(run_id)
+
+        return hookline_run
+
+    # --- a run -----------------------------------------------------------------------------------------
+
+    async def _drive(self, run_id: str) -> None:
+        """Drive a run until it ends or waits for an answer. Whatever happens here, the engine learns nothing of it."""
+        failures = 0
+        while True:
+            if self._stopping.is_set():
+                await asyncio.Event().wait()  # another worker takes the entry when this one is gone
+            task = asyncio.create_task(self._resume(run_id))
+            self._driven.add(task)
+            try:
+                if await task:
+                    return
+            except (RunInUseError, RunHandedOverError):
+                await asyncio.sleep(_CLAIM_SECONDS)
+            except asyncio.CancelledError:
+                if not task.cancelled():  # this body itself is cancelled
+                    raise
+            except Exception as error:
+                failures += 1
+                _log.exception("run '%s' cannot be continued (%d)", run_id, failures)
+                await asyncio.sleep(min(failures, _LONGEST_PAUSE))
+                if failures >= self.max_attempts and not isinstance(error, JournalError):
+                    await self._fail(run_id, f"{type(error).__name__}: {error}")
+                    return
+            finally:
+                self._driven.discard(task)
+
+    async def _resume(self, run_id: str) -> bool:
+        """Resume or begin a run. True when it is over, or waits, or another worker must have it."""
+        try:
+            records = await self.journal.read(run_id)
+        except UnknownRunError:
+            return True  # it was deleted
+        if await self._is_at_rest(run_id, records):
+            return True
+        queued = records[0]
+        assert isinstance(queued, RunQueued)
+        agent = self.agents.get(queued.agent_id)
+        if agent is None:
+            place = parked(queued.queue, queued.agent_id)
+            await self.journal.enqueue(run_id, f"{self.name} {len(records)}", place)
+            return True
+        if count_attempts(records) >= self.max_attempts:
+            await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
+            return True
+        await agent.resume(run_id)
+        return await self._is_at_rest(run_id, await self.journal.read(run_id))
+
+    async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
+        """Whether nothing is to be done: the run is over, or waits and nobody has answered."""
+        story = await story_of(records, self.journal)
+        if story.is_over or not story.is_finished:
+            return story.is_over
+        open_ones = {
+            each.id: each.fingerprint for each in (await Questions.read(self.journal, run_id)).open
+        }
+        messages = await self.journal.inbox(run_id)
+        return bool(open_ones) and all(
+            isinstance(each, InboxAnswer) and open_ones.get(each.question) != each.fingerprint
+            for each in messages
+        )
+
+    async def _fail(self, run_id: str, why: str) -> None:
+        durable = await reopen(self.journal, run_id, ())
+        try:
+            if not (await story_of(durable.records, self.journal)).is_over:
+                await fail_idle(durable, self.journal.database.now(), why)
+                await durable.commit()
+        finally:
+            await durable.close()
+
+    # --- others ----------------------------------------------------------------------------------------
+
+    async def _repeat(self, work: Any, seconds: float) -> None:
+        while True:
+            try:
+                await work()
+            except Exception as error:  # the server may be away, and comes back
+                _log.warning("the queue cannot be looked at: %s", error)
+            await asyncio.sleep(seconds)
+
+    async def _look(self) -> None:
+        """See that this worker is still alive to others, and queue again what dead ones had."""
+        try:
+            self._lock = await self.journal.claim(self.name)
+        except RunInUseError:
+            pass  # by this very worker: the connection is there
+        else:  # it was lost, and with it the claim of every run
+            for task in self._driven:
+                task.cancel()
+        for entry in await self.journal.take_over():
+            _log.info("%s is dead; %s is queued again", entry.worker, entry.id)
+
+    async def _find_answers(self) -> None:
+        """Queue runs that wait and have an answer in the inbox, whoever put it there."""
+        for run_id in await self.journal.find_paused_with_messages():
+            records = await self.journal.read(run_id)
+            queued = records[0]
+            if isinstance(queued, RunQueued) and not await self._is_at_rest(run_id, records):
+                await self.journal.enqueue(run_id, f"answered {len(records)}", queued.queue)
+
+
+async def _exit_after(work: Any) -> None:
+    """Do something, and end the process whatever threads there are."""
+    code = 0
+    try:
+        await work
+    except BaseException:
+        _log.exception("the worker failed")
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def parked(queue: str, agent: str) -> str:
+    """The queue of the runs that the first worker could not drive. Only workers that have the agent look there."""
+    return f"{queue}/{agent}"
+
+
+def count_attempts(records: list[Record]) -> int:
+    """How often a run was taken up since it last made a step."""
+    count = 0
+    for record in records:
+        if isinstance(record, StepFinished):
+            count = 0
+        elif isinstance(record, RunTakenUp):
+            count += 1
+    return count
+
+
+def _with_journal(name: str, agent: Agent, journal: QueueJournal) -> Agent:
+    if not isinstance(agent, Agent):
+        raise UsageError(f"'{name}' is {agent!r}, which is not an agent.")
+    if agent.definition.journal is not None:
+        raise UsageError(
+            f"agent '{name}' has a journal of its own.",
+            remedy="Build it without one: the worker gives it the journal of the queue.",
+        )
+    return Agent(replace(agent.definition, journal=journal))

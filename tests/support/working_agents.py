@@ -1,0 +1,58 @@
+"""Agents for workers that are processes of their own: each tool call leaves a line in a file.
+
+`python working_agents.py URL SCHEMA FOLDER OPTIONS` is a worker; the options are JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from hookline import Agent, AgentBuilder, AgentState, HookOutcome, tool
+from hookline.testing import Scripted, ScriptedDriver, call, say
+from hookline.workers import QueueJournal, Worker
+
+STEPS = 3
+
+
+def turn(state: AgentState) -> Scripted:
+    """What the model says in a step: the same in each process."""
+    if state.step_count < STEPS:
+        return call("pay", run=state.run_id, number=state.step_count)
+    return say(f"{state.run_id} is done")
+
+
+def make_agents(folder: Path) -> dict[str, Agent]:
+    """The agents of all workers of a test."""
+
+    @tool(effect="once")
+    async def pay(run: str, number: int) -> str:
+        """Pay."""
+        with (folder / "calls").open("a") as file:
+            file.write(f"{run} {number} {os.getpid()}\n")
+        while (folder / f"hold-{run}-{number}").exists():  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.02)
+        return f"paid {number}"
+
+    def builder() -> AgentBuilder:
+        return AgentBuilder().with_driver(ScriptedDriver([turn] * 10_000)).with_tools(pay)
+
+    asks = builder()
+    asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    deadly = builder()
+    deadly.on_execution_start(lambda ctx: os._exit(9), name="deadly")
+    return {"bank": builder().build(), "asks": asks.build(), "deadly": deadly.build()}
+
+
+if __name__ == "__main__":
+    url, schema, place, options = sys.argv[1:]
+    given = json.loads(options)
+    agents = make_agents(Path(place))
+    names = given.pop("agents", [*agents])
+    worker = Worker(
+        QueueJournal(url, schema=schema), {name: agents[name] for name in names}, **given
+    )
+    worker.run_to_exit()

@@ -1,0 +1,111 @@
+"""`hookline worker`, `submit`, `approve` and `cancel` with a queue, as processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import PostgresServer
+
+from hookline import RunStatus
+from hookline.cli.main import main
+from hookline.workers import QueueJournal
+
+AGENTS = """
+from pathlib import Path
+import working_agents
+
+AGENTS = working_agents.make_agents(Path({folder!r}))
+WRONG = [1]
+"""
+
+
+@pytest.fixture
+def here(
+    work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
+    """A directory with a module of agents, and a way to run a command in it."""
+    (tmp_path / "shop.py").write_text(AGENTS.format(folder=str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str]:
+        database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
+        code = main([words[0], *database, *words[1:]])
+        said = capsys.readouterr()
+        return code, (said.out + said.err).strip()
+
+    return run
+
+
+def start(work: Any, target: str) -> subprocess.Popen[bytes]:
+    """Start `hookline worker`."""
+    place = Path(__file__).parents[1] / "support"
+    code = f"import sys; sys.path.append({str(place)!r}); from hookline.cli.main import main; sys.exit(main())"
+    database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
+    with (work.folder / "errors").open("ab") as errors:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", code, "worker", *database, "--grace", "5", target],
+            cwd=work.folder,
+            stderr=errors,
+        )
+    work.workers.append(worker)
+    return worker
+
+
+def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
+    """From the prompt to the end, with a question in between."""
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, "r")
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, "r")
+    code, words = here("submit", "--agent", "bank", "--id", "r", "Pay more.")
+    assert (code, "in the journal already, with another prompt" in words) == (2, True)
+    assert "queued" in here("runs")[1]
+    assert "queued for bank: Pay." in here("show", "r")[1]
+    worker = start(work, "shop:AGENTS")
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert here("submit", "--agent", "asks", "--id", "q", "--priority", "1", "Pay.") == (0, "q")
+    work.wait_for("q", RunStatus.PAUSED)
+    asked = here("approve", "q")[1]
+    question = asked.split("yes: ")[1].splitlines()[0].split()[-1]
+    assert here("approve", "q", question) == (
+        0,
+        "run q has the answer now, and is queued for a worker.",
+    )
+    work.wait_for_call("q", 0)
+    work.wait_for("q", RunStatus.PAUSED)
+    assert here("cancel", "q")[1] == "run q is over: cancelled."
+    worker.terminate()
+    assert worker.wait() == 0, work.errors()
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere:AGENTS", "there is no module 'nowhere'"),
+        ("shop:WRONG", "does not map names to agents"),
+        ("shop:MISSING", "has no 'MISSING'"),
+    ],
+)
+def test_a_worker_without_agents_takes_nothing(
+    work: Any, here: Any, target: str, words: str
+) -> None:
+    """It exits with 6."""
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.")[0] == 0
+    assert start(work, target).wait() == 6, work.errors()
+    assert words in work.errors()
+    assert work.entries() == [("r:start", "ENQUEUED")]
+
+
+def test_the_tables_of_the_queue_are_made(postgres: PostgresServer) -> None:
+    """By the command, and only when it is asked to."""
+    url, schema = postgres.url(), "of_command"
+    assert main(["database", "migrate", "--database", url, "--schema", schema]) == 0
+    found = "SELECT 1 FROM pg_namespace WHERE nspname = 'of_command_dbos'"
+    assert postgres.ask(found) == []
+    assert main(["database", "migrate", "--database", url, "--schema", schema, "--workers"]) == 0
+    with QueueJournal(url, schema=schema) as journal:
+        journal.submit_sync("bank", "Pay.")
+    postgres.ask("DROP SCHEMA of_command CASCADE")
+    postgres.ask("DROP SCHEMA of_command_dbos CASCADE")

@@ -1,0 +1,180 @@
+"""Workers as processes: who drives a run, what becomes of it when they die, and that nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from postgres_server import wait_until
+
+from hookline import RunStatus
+from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
+from hookline.state import Decision
+
+
+def finals(work: Any, run_id: str) -> list[RunFinished]:
+    """The ends of a run, without its pauses."""
+    records = work.journal.read_sync(run_id)
+    ends = [each for each in records if isinstance(each, RunFinished)]
+    return [each for each in ends if each.status is not RunStatus.PAUSED]
+
+
+def test_a_killed_worker_is_replaced(work: Any) -> None:
+    """SIGKILL in the middle of a call: another worker continues, the call is in doubt and not made again."""
+    work.start()
+    held = work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay three times.", run_id="r")
+    first = work.wait_for_call("r", 1)
+    work.start()
+    (victim,) = [each for each in work.workers if each.pid == first]
+    victim.kill()
+    held.unlink()
+    work.wait_for("r", RunStatus.COMPLETED)
+    numbers = [number for number, _ in work.calls("r")]
+    assert sorted(numbers) == sorted(set(numbers)), "no once tool ran twice"
+    assert {pid for _, pid in work.calls("r")} == {each.pid for each in work.workers}
+    assert [each.text for each in finals(work, "r")] == ["r is done"]
+    wait_until(lambda: work.entries() == [("r:start", "SUCCESS")], "the engine knows")
+    assert work.journal.check_sync().ok
+
+
+def test_a_run_that_waits_holds_nothing_and_an_answer_continues_it(work: Any) -> None:
+    """While it waits its entry is finished. Each answer queues it, and any worker takes it."""
+    work.start(concurrency=1)
+    work.journal.submit_sync("asks", "Pay.", run_id="r")
+    for number in range(3):
+        work.wait_for("r", RunStatus.PAUSED)
+        wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "no slot is held")
+        if not number:  # one slot is all there is
+            work.journal.submit_sync("bank", "Pay.", run_id="other")
+            work.wait_for("other", RunStatus.COMPLETED)
+        (question,) = asyncio.run(Questions.read(work.journal, "r")).open
+        yes = Decision.allow()
+        asyncio.run(post_answer(work.journal, "r", question.id, yes, by="ann"))
+        work.wait_for_call("r", number)
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert [number for number, _ in work.calls("r")] == [0, 1, 2]
+    assert len(finals(work, "r")) == 1
+
+
+def test_an_answer_that_queued_nothing_is_found(work: Any) -> None:
+    """Somebody who may only write to the inbox has answered: a worker that starts looks for it."""
+    worker = work.start()
+    work.journal.submit_sync("asks", "Pay.", run_id="r")
+    work.wait_for("r", RunStatus.PAUSED)
+    worker.kill()
+    worker.wait()
+    plain = PostgresJournal(work.postgres.url(), schema=work.journal.database.schema)
+    with plain:
+        (question,) = asyncio.run(Questions.read(plain, "r")).open
+        asyncio.run(post_answer(plain, "r", question.id, Decision.allow(), by="ann"))
+    work.start()
+    work.wait_for_call("r", 0)
+
+
+def test_a_run_is_cancelled_in_the_middle_of_a_call(work: Any) -> None:
+    """And one that no worker has begun."""
+    work.journal.submit_sync("bank", "Pay.", run_id="never")
+    asyncio.run(post_cancel(work.journal, "never", by="ann"))
+    work.hold("r", 1)
+    work.start()
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    asyncio.run(post_cancel(work.journal, "r", by="ann"))
+    work.wait_for("r", RunStatus.CANCELLED)
+    work.wait_for("never", RunStatus.CANCELLED)
+    assert work.calls("never") == []
+    assert [each.reason for each in finals(work, "r")] == ["cancelled by ann"]
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
+
+
+def test_a_run_that_kills_its_workers_fails(work: Any) -> None:
+    """After some attempts, which the journal counts."""
+    work.journal.submit_sync("deadly", "Pay.", run_id="r")
+    for _ in range(2):
+        assert work.start(max_attempts=2).wait() == 9, work.errors()
+    assert work.status("r") is RunStatus.QUEUED
+    work.start(max_attempts=2)
+    work.wait_for("r", RunStatus.FAILED)
+    (end,) = finals(work, "r")
+    assert end.stop_reason == "attempts"
+    assert "taken up 2 times" in end.reason
+
+
+def test_a_stopped_worker_hands_over_after_its_step(work: Any) -> None:
+    """SIGTERM: the call in progress ends, nothing is in doubt, and the next worker continues."""
+    first = work.start()
+    held = work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    first.terminate()
+    second = work.start()
+    held.unlink()
+    assert first.wait() == 0
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert work.calls("r") == [(0, first.pid), (1, first.pid), (2, second.pid)]
+    assert len(finals(work, "r")) == 1
+
+
+def test_grace_ends_and_a_second_signal_ends_at_once(work: Any) -> None:
+    """The call in progress is lost then, as by a process that died."""
+    work.hold("r", 0)
+    work.hold("s", 0)
+    first = work.start(grace=0.1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 0)
+    first.terminate()
+    assert first.wait() == 0
+    second = work.start(grace=600)
+    work.journal.submit_sync("bank", "Pay.", run_id="s")
+    work.wait_for_call("s", 0)
+    second.terminate()
+    second.terminate()
+    wait_until(lambda: second.poll() is not None or second.terminate() is not None, "it ends")
+    assert second.wait() == 1
+
+
+def test_a_worker_that_loses_its_connections_continues(work: Any) -> None:
+    """The call in progress is cancelled and in doubt; the run continues with a new claim."""
+    worker = work.start()
+    work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    work.postgres.ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
+        f"%hookline% {worker.pid}",
+    )
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert [number for number, _ in work.calls("r")] == [0, 1, 2]
+    assert len(finals(work, "r")) == 1
+    assert work.journal.check_sync().ok
+
+
+def test_a_stopped_process_keeps_its_runs(work: Any) -> None:
+    """SIGSTOP is not death: other workers wait, and after SIGCONT the run ends as if nothing had been."""
+    first = work.start()
+    held = work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    first.send_signal(signal.SIGSTOP)
+    work.start()
+    work.journal.submit_sync("bank", "Pay.", run_id="other")
+    work.wait_for("other", RunStatus.COMPLETED)
+    held.unlink()
+    assert work.status("r") is RunStatus.RUNNING
+    first.send_signal(signal.SIGCONT)
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert {pid for _, pid in work.calls("r")} == {first.pid}
+
+
+def test_a_worker_without_the_agent_leaves_the_run_to_others(work: Any) -> None:
+    """And holds no slot for it."""
+    work.start(agents=["asks"], concurrency=1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.journal.submit_sync("asks", "Pay.", run_id="other")
+    work.wait_for("other", RunStatus.PAUSED)
+    assert work.status("r") is RunStatus.QUEUED
+    other = work.start(agents=["bank"])
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert {pid for _, pid in work.calls("r")} == {other.pid}
