@@ -31,11 +31,21 @@ def make_agents(folder: Path) -> dict[str, Agent]:
     @tool(effect="once")
     async def pay(run: str, number: int) -> str:
         """Pay."""
-        with (folder / "calls").open("a") as file:
-            file.write(f"{run} {number} {os.getpid()}\n")
+        note(run, number)
+        try:
+            await held(run, number)
+        except asyncio.CancelledError:
+            note(run, -1 - number)  # as a number of its own
+            raise
+        return f"paid {number}"
+
+    async def held(run: str, number: int) -> None:
         while (folder / f"hold-{run}-{number}").exists():  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.02)
-        return f"paid {number}"
+
+    def note(run: str, number: int) -> None:
+        with (folder / "calls").open("a") as file:
+            file.write(f"{run} {number} {os.getpid()}\n")
 
     def builder() -> AgentBuilder:
         return AgentBuilder().with_driver(ScriptedDriver([turn] * 10_000)).with_tools(pay)

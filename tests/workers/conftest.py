@@ -36,9 +36,9 @@ class Workplace:
         self.postgres, self.journal, self.folder = postgres, journal, folder
         self.workers: list[subprocess.Popen[bytes]] = []
 
-    def start(self, **options: object) -> subprocess.Popen[bytes]:
+    def start(self, *, url: str = "", **options: object) -> subprocess.Popen[bytes]:
         """Start a worker."""
-        arguments = [self.postgres.url(), self.journal.database.schema, str(self.folder)]
+        arguments = [url or self.postgres.url(), self.journal.database.schema, str(self.folder)]
         program = [sys.executable, working_agents.__file__, *arguments, json.dumps(options)]
         with (self.folder / "errors").open("ab") as errors:
             worker = subprocess.Popen(program, stderr=errors)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import signal
+from pathlib import Path
 from typing import Any
 
 from postgres_server import wait_until
@@ -12,6 +14,7 @@ from postgres_server import wait_until
 from hookline import RunStatus
 from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
 from hookline.state import Decision
+from hookline.workers import QueueJournal
 
 OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.STOPPED)
 
@@ -149,9 +152,25 @@ def test_a_worker_that_loses_its_connections_continues(work: Any) -> None:
         f"%hookline% {worker.pid}",
     )
     work.wait_for("r", RunStatus.COMPLETED)
-    assert [number for number, _ in work.calls("r")] == [0, 1, 2]
+    assert [number for number, _ in work.calls("r")] == [0, 1, -2, 2]
     assert len(finals(work, "r")) == 1
     assert work.journal.check_sync().ok
+
+
+def test_without_a_server_nothing_goes_on(work: Any) -> None:
+    """The call in progress is cancelled, before the server is back. Then the run continues."""
+    work.start()
+    work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    work.postgres.stop()
+    try:
+        work.wait_for_call("r", -2)
+    finally:
+        work.postgres.start()
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert [number for number, _ in work.calls("r")] == [0, 1, -2, 2]
+    assert len(finals(work, "r")) == 1
 
 
 def test_a_stopped_process_keeps_its_runs(work: Any) -> None:
@@ -207,7 +226,7 @@ def test_many_runs_survive_the_death_of_workers(work: Any) -> None:
     assert deaths >= 3
     for run_id in names:
         assert [each.text for each in finals(work, run_id)] == [f"{run_id} is done"]
-        paid_for = [number for number, _ in work.calls(run_id)]
+        paid_for = [number for number, _ in work.calls(run_id) if number >= 0]
         assert len(paid_for) == len(set(paid_for)), f"{run_id}: {paid_for}"
     wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
     assert work.journal.check_sync().ok
@@ -219,3 +238,31 @@ def end_connections(work: Any) -> None:
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name LIKE 'hookline%' AND pid <> pg_backend_pid()"
     )
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_a_worker_needs_no_more_than_the_documented_rights(work: Any) -> None:
+    """It submits, drives and answers, and may not create anything."""
+    pages = [(DOCS / name).read_text() for name in ("postgres.md", "scaling.md")]
+    blocks = [block for page in pages for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL)]
+    lines = [line for block in blocks for line in block.splitlines() if "TO worker;" in line]
+    schema = work.journal.database.schema
+    work.postgres.ask("CREATE ROLE worker LOGIN")
+    try:
+        for line in lines:
+            renamed = line.replace("hookline_dbos", work.journal.engine_schema)
+            work.postgres.ask(re.sub(r"\bhookline\b", schema, renamed))
+        url = work.postgres.url(user="worker")
+        with QueueJournal(url, schema=schema) as journal:
+            journal.submit_sync("asks", "Pay.", run_id="r")
+            work.start(url=url)
+            work.wait_for("r", RunStatus.PAUSED)
+            (question,) = asyncio.run(Questions.read(journal, "r")).open
+            asyncio.run(post_answer(journal, "r", question.id, Decision.allow(), by="ann"))
+            work.wait_for_call("r", 0)
+    finally:
+        work.close()
+        work.postgres.ask("DROP OWNED BY worker")
+        work.postgres.ask("DROP ROLE worker")

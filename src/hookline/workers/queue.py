@@ -24,6 +24,7 @@ from hookline.journal.postgres.database import Connection, Database, from_column
 from hookline.journal.postgres.store import add_message
 from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
 from hookline.journal.run_info import RunInfo, summarise
+from hookline.journal.writer import RunClaim
 from hookline.state import checked_text
 
 try:
@@ -72,6 +73,7 @@ class QueueJournal(PostgresJournal):
         weakref.finalize(self, self.engine.dispose)
         self._client: DBOSClient | None = None
         self._queues: set[str] = set()
+        self._claimed: weakref.WeakValueDictionary[str, RunClaim] = weakref.WeakValueDictionary()
         self._opening = threading.Lock()
 
     # --- what users do ---------------------------------------------------------------------------------
@@ -127,6 +129,16 @@ class QueueJournal(PostgresJournal):
         self.engine.dispose()
 
     # --- what workers do -------------------------------------------------------------------------------
+
+    async def claim(self, run_id: str) -> RunClaim:
+        """Take a run for this process. The last claim of a run is remembered while somebody has it."""
+        claim = self._claimed[run_id] = await super().claim(run_id)
+        return claim
+
+    def has_lost(self, run_id: str) -> bool:
+        """Whether this process had claimed a run, and can write it no more: the connection is lost."""
+        claim = self._claimed.get(run_id)
+        return claim is not None and claim.failure is not None
 
     @property
     def client(self) -> DBOSClient:

@@ -74,7 +74,7 @@ class Worker:
         self.grace = grace
         self.max_attempts = max_attempts
         self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
-        self._driven: set[asyncio.Task[bool]] = set()
+        self._driven: dict[asyncio.Task[bool], str] = {}
         self._stopping = asyncio.Event()
         self._lock: object = None
 
@@ -102,7 +102,7 @@ class Worker:
         while self._driven and asyncio.get_running_loop().time() < until:
             for agent in self.agents.values():
                 agent.hand_over()
-            await asyncio.wait(self._driven, timeout=_CLAIM_SECONDS)
+            await asyncio.wait([*self._driven], timeout=_CLAIM_SECONDS)
 
     def stop(self) -> None:
         """Take nothing new, and hand over what is driven."""
@@ -166,7 +166,7 @@ class Worker:
             if self._stopping.is_set():
                 await asyncio.Event().wait()  # another worker takes the entry when this one is gone
             task = asyncio.create_task(self._resume(run_id))
-            self._driven.add(task)
+            self._driven[task] = run_id
             try:
                 if await task:
                     return
@@ -183,7 +183,7 @@ class Worker:
                     await self._fail(run_id, f"{type(error).__name__}: {error}")
                     return
             finally:
-                self._driven.discard(task)
+                del self._driven[task]
 
     async def _resume(self, run_id: str) -> bool:
         """Resume or begin a run. True when it is over, or waits, or another worker must have it."""
@@ -245,9 +245,12 @@ class Worker:
             self._lock = await self.journal.claim(self.name)
         except RunInUseError:
             pass  # by this very worker: the connection is there
-        else:  # it was lost, and with it the claim of every run
-            for task in self._driven:
-                task.cancel()
+        finally:
+            # Without its claim a run writes nothing, not even that it was cancelled. One that was claimed again since
+            # is none of these.
+            for task, run_id in self._driven.items():
+                if self.journal.has_lost(run_id):
+                    task.cancel()
         for entry in await self.journal.take_over():
             _log.info("%s is dead; %s is queued again", entry.worker, entry.id)
 
