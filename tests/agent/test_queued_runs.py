@@ -135,3 +135,7 @@ def test_a_queued_run_pauses_and_continues(journal: SQLiteJournal) -> None:
     result = build(journal, say("5"), asks=True).resume_sync("r", {paused.pending[0].id: True})
     assert result.text == "5"
     assert kinds(journal).count("run_started") == 2
+    assert kinds(journal).count("taken_up") == 2
+    played = asyncio.run(replay(journal, "r", build(journal, say("other"), asks=True)))
+    assert played.identical, played
+    assert journal.check_sync().ok

@@ -54,7 +54,11 @@ def make_agents(folder: Path) -> dict[str, Agent]:
     asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     deadly = builder()
     deadly.on_execution_start(lambda ctx: os._exit(9), name="deadly")
-    return {"bank": builder().build(), "asks": asks.build(), "deadly": deadly.build()}
+    later = builder()
+    later.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    later.on_execution_start(lambda ctx: os._exit(9) if ctx.resumed else None, name="deadly")
+    made = {"bank": builder(), "asks": asks, "deadly": deadly, "deadly later": later}
+    return {name: each.build() for name, each in made.items()}
 
 
 if __name__ == "__main__":

@@ -108,6 +108,22 @@ def test_a_run_that_kills_its_workers_fails(work: Any) -> None:
     assert "taken up 2 times" in end.reason
 
 
+def test_a_run_that_kills_its_workers_after_a_pause_fails(work: Any) -> None:
+    """Pauses are no attempts, and what comes after one is counted."""
+    work.journal.submit_sync("deadly later", "Pay.", run_id="r")
+    first = work.start(max_attempts=2)
+    work.wait_for("r", RunStatus.PAUSED)
+    (question,) = asyncio.run(Questions.read(work.journal, "r")).open
+    asyncio.run(post_answer(work.journal, "r", question.id, Decision.allow(), by="ann"))
+    assert first.wait() == 9, work.errors()
+    assert work.status("r") is RunStatus.PAUSED
+    assert work.start(max_attempts=2).wait() == 9, work.errors()
+    work.start(max_attempts=2)
+    work.wait_for("r", RunStatus.FAILED)
+    assert work.calls("r") == []
+    assert [each.stop_reason for each in finals(work, "r")] == ["attempts"]
+
+
 def test_a_stopped_worker_hands_over_after_its_step(work: Any) -> None:
     """SIGTERM: the call in progress ends, nothing is in doubt, and the next worker continues."""
     first = work.start()

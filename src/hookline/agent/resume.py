@@ -105,9 +105,12 @@ async def resume_from_journal(
         if isinstance(message, InboxCancel):
             return await _end_cancelled(definition, journal, durable, message.words)
     if story.queued is not None:
-        return await _begin_queued(definition, journal, durable, story.queued)
+        await _note_attempt(definition, journal, durable)
+        return _begin_queued(definition, durable, story.queued)
     _report_version(durable.records, definition.version)
     paused = story.is_finished
+    if paused and isinstance(durable.records[0], RunQueued):
+        await _note_attempt(definition, journal, durable)
     part = SessionPart(ends=story.state.session_id == run_id)
     resumed = Run(
         RunSetup.of(definition, drive, session=part),
@@ -119,18 +122,21 @@ async def resume_from_journal(
     return resumed, None
 
 
-async def _begin_queued(
-    definition: Definition, journal: JournalStore, durable: Stored, queued: RunQueued
-) -> tuple[Run, str]:
-    """A run that was submitted. That it is taken up is on record first: a prompt that kills its process is counted."""
-    run_id, at = queued.run_id, definition.clock.now() + journal.clock_offset
+async def _note_attempt(definition: Definition, journal: JournalStore, durable: Stored) -> None:
+    """Write that a run of a queue is taken up, before anything else: one that kills its process is counted."""
+    at = definition.clock.now() + journal.clock_offset
     seq, version = len(durable.records), definition.version
-    durable.append(RunTakenUp(run_id, seq, at, agent_version=version))
+    durable.append(RunTakenUp(durable.records[0].run_id, seq, at, agent_version=version))
     try:
         await durable.commit()
     except BaseException:
         await durable.close()
         raise
+
+
+def _begin_queued(definition: Definition, durable: Stored, queued: RunQueued) -> tuple[Run, str]:
+    """A run that was submitted, and its prompt."""
+    run_id = queued.run_id
     state = next_state(AgentState(), agent_id=definition.agent_id, run_id=run_id, session_id=run_id)
     part = SessionPart(starts=True, ends=True, source="startup")
     return Run(RunSetup.of(definition, drive, session=part), state, durable), queued.prompt

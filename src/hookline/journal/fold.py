@@ -172,6 +172,8 @@ class _Folding:
         self._last_step = -1
 
     def add(self, record: Record) -> None:
+        if self.is_finished and isinstance(record, RunTakenUp):
+            return  # it still waits: whoever took it up has not continued it yet
         self.is_finished = isinstance(record, RunFinished)
         self._count_time(record)
         if isinstance(record, RunQueued):

@@ -37,6 +37,7 @@ from hookline.journal import (
     RunQueued,
     RunTakenUp,
     StepFinished,
+    StepPaused,
     reopen,
     story_of,
 )
@@ -281,10 +282,10 @@ def parked(queue: str, agent: str) -> str:
 
 
 def count_attempts(records: list[Record]) -> int:
-    """How often a run was taken up since it last made a step."""
+    """How often a run was taken up since it last made a step, or paused in one."""
     count = 0
     for record in records:
-        if isinstance(record, StepFinished):
+        if isinstance(record, StepFinished | StepPaused):
             count = 0
         elif isinstance(record, RunTakenUp):
             count += 1
