@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from hookline._sync import sync_form
 from hookline.errors import UnknownRunError, UsageError
+from hookline.extras import install_command
 from hookline.journal import InboxMessage, PostgresJournal, RunQueued, StoredForm
 from hookline.journal.chain import Row, StoredRun, anchor, link
 from hookline.journal.postgres.database import Connection, Database, from_column
@@ -38,7 +39,7 @@ try:
 except ImportError:
     raise UsageError(
         "workers need the package 'dbos'.",
-        remedy='Install the extra: pip install "hookline[dbos]".',
+        remedy=f"Run: {install_command('dbos')}",
     ) from None
 
 WORKFLOW = "hookline_run"
