@@ -53,7 +53,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
 """
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """An entry of the queue that a worker has taken and not finished."""
 
     id: str
@@ -180,7 +180,7 @@ class QueueJournal(PostgresJournal):
         """The runs that wait and have something in their inbox, also what they have read already."""
         return await self._in_thread(self._find_paused_with_messages, is_long=True)
 
-    async def take_over(self) -> list[Entry]:
+    async def take_over(self) -> list[QueueEntry]:
         """Queue again what workers have taken who are dead: nobody holds the lock with their name."""
         return await self._in_thread(self._take_over, is_long=True)
 
@@ -239,7 +239,7 @@ class QueueJournal(PostgresJournal):
         with self._transaction() as (_, raw):
             return [str(from_column(run_id)) for (run_id,) in raw.execute(query)]
 
-    def _take_over(self) -> list[Entry]:
+    def _take_over(self) -> list[QueueEntry]:
         with self._transaction() as (_, raw):
             # One worker at a time: what it queues again is no longer in the list of the next one.
             key = lock_key("takeover", self._database.schema)
@@ -252,12 +252,12 @@ class QueueJournal(PostgresJournal):
                 self.client.resume_workflow(entry.id, queue_name=entry.queue)
             return dead
 
-    def _taken(self) -> Iterable[Entry]:
+    def _taken(self) -> Iterable[QueueEntry]:
         found = self.client.list_workflows(
             status="PENDING", name=WORKFLOW, load_input=False, load_output=False
         )
         for each in found:
-            yield Entry(each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or "")
+            yield QueueEntry(each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or "")
 
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)
