@@ -189,6 +189,22 @@ def test_without_a_server_nothing_goes_on(work: Any) -> None:
     assert len(finals(work, "r")) == 1
 
 
+def test_an_entry_that_the_engine_took_and_lost_is_queued_again(work: Any) -> None:
+    """It belongs to a living worker, and nothing there works on it."""
+    work.start()
+    work.journal.submit_sync("bank", "Pay.", run_id="first")
+    work.wait_for("first", RunStatus.COMPLETED)
+    work.journal.submit_sync("bank", "Pay.", run_id="r", delay=100_000)
+    table = f"{work.journal.engine_schema}.workflow_status"
+    work.postgres.ask(
+        f"UPDATE {table} SET status = 'PENDING', executor_id ="
+        f" (SELECT executor_id FROM {table} WHERE workflow_uuid = 'first:start')"
+        " WHERE workflow_uuid = 'r:start'"
+    )
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert len(finals(work, "r")) == 1
+
+
 def test_a_stopped_process_keeps_its_runs(work: Any) -> None:
     """SIGSTOP is not death: other workers wait, and after SIGCONT the run ends as if nothing had been."""
     first = work.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -180,9 +180,16 @@ class QueueJournal(PostgresJournal):
         """The runs that wait and have something in their inbox, also what they have read already."""
         return await self._in_thread(self._find_paused_with_messages, is_long=True)
 
-    async def take_over(self) -> list[QueueEntry]:
-        """Queue again what workers have taken who are dead: nobody holds the lock with their name."""
-        return await self._in_thread(self._take_over, is_long=True)
+    async def find_taken(self) -> list[QueueEntry]:
+        """What workers have taken and not finished."""
+        return await self._in_thread(lambda: list(self._taken()), is_long=True)
+
+    async def take_over(self, forgotten: Collection[str] = ()) -> list[QueueEntry]:
+        """Queue again what workers have taken who are dead: nobody holds the lock with their name.
+
+        Also the entries `forgotten`, which a living worker does not work on.
+        """
+        return await self._in_thread(lambda: self._take_over(forgotten), is_long=True)
 
     # --- inside ----------------------------------------------------------------------------------------
 
@@ -239,7 +246,7 @@ class QueueJournal(PostgresJournal):
         with self._transaction() as (_, raw):
             return [str(from_column(run_id)) for (run_id,) in raw.execute(query)]
 
-    def _take_over(self) -> list[QueueEntry]:
+    def _take_over(self, forgotten: Collection[str]) -> list[QueueEntry]:
         with self._transaction() as (_, raw):
             # One worker at a time: what it queues again is no longer in the list of the next one.
             key = lock_key("takeover", self._database.schema)
@@ -247,7 +254,11 @@ class QueueJournal(PostgresJournal):
             if row is None or not row[0]:
                 return []
             held = {number for (number,) in raw.execute(_HELD)}
-            dead = [each for each in self._taken() if self._lock_of(each.worker) not in held]
+            dead = [
+                each
+                for each in self._taken()
+                if each.id in forgotten or self._lock_of(each.worker) not in held
+            ]
             for entry in dead:
                 self.client.resume_workflow(entry.id, queue_name=entry.queue)
             return dead
@@ -257,7 +268,9 @@ class QueueJournal(PostgresJournal):
             status="PENDING", name=WORKFLOW, load_input=False, load_output=False
         )
         for each in found:
-            yield QueueEntry(each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or "")
+            yield QueueEntry(
+                each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or ""
+            )
 
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)

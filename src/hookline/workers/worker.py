@@ -78,6 +78,10 @@ class Worker:
         self._driven: dict[asyncio.Task[bool], str] = {}
         self._stopping = asyncio.Event()
         self._lock: object = None
+        self._entries: set[str] = set()
+        """The entries of the queue whose bodies run here."""
+        self._without_body: set[str] = set()
+        """Entries that this worker has taken and that had no body at the last look."""
 
     # --- its life --------------------------------------------------------------------------------------
 
@@ -154,7 +158,12 @@ class Worker:
 
     def _make_body(self) -> Any:
         async def hookline_run(run_id: str) -> None:
-            await self._drive(run_id)
+            entry = DBOS.workflow_id or ""
+            self._entries.add(entry)
+            try:
+                await self._drive(run_id)
+            finally:
+                self._entries.discard(entry)
 
         return hookline_run
 
@@ -252,8 +261,12 @@ class Worker:
             for task, run_id in self._driven.items():
                 if self.journal.has_lost(run_id):
                     task.cancel()
-        for entry in await self.journal.take_over():
-            _log.info("%s is dead; %s is queued again", entry.worker, entry.id)
+        mine = {each.id for each in await self.journal.find_taken() if each.worker == self.name}
+        # The engine may lose an entry between taking it and starting its body, when the database is away for a moment.
+        forgotten = (mine - self._entries) & self._without_body
+        self._without_body = mine - self._entries
+        for entry in await self.journal.take_over(forgotten):
+            _log.info("%s of %s is queued again", entry.id, entry.worker)
 
     async def _find_answers(self) -> None:
         """Queue runs that wait and have an answer in the inbox, whoever put it there."""
