@@ -9,12 +9,15 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from postgres_server import wait_until
 
-from hookline import RunStatus
+from hookline import AgentBuilder, RunStatus
+from hookline.errors import UsageError
 from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
 from hookline.state import Decision
-from hookline.workers import QueueJournal
+from hookline.testing import ScriptedDriver, say
+from hookline.workers import QueueJournal, Worker
 
 OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.STOPPED)
 
@@ -270,6 +273,20 @@ def end_connections(work: Any) -> None:
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name LIKE 'hookline%' AND pid <> pg_backend_pid()"
     )
+
+
+def test_a_worker_that_cannot_work_is_refused(journal: QueueJournal) -> None:
+    """With the option, or the agent."""
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).build()
+    for wrong in ({"concurrency": 0}, {"grace": -1.0}, {"max_attempts": 0}):
+        (option,) = wrong
+        with pytest.raises(UsageError, match=f"{option}="):
+            Worker(journal, {"hello": agent}, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="'hello' is 1, which is not an agent"):
+        Worker(journal, {"hello": 1})  # type: ignore[dict-item]
+    own = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).with_journal(journal).build()
+    with pytest.raises(UsageError, match="'hello' has a journal of its own"):
+        Worker(journal, {"hello": own})
 
 
 DOCS = Path(__file__).parents[2] / "docs"

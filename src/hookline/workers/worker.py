@@ -68,6 +68,13 @@ class Worker:
         grace: float = 25.0,
         max_attempts: int = 5,
     ) -> None:
+        for option, value, least in (
+            ("concurrency", concurrency, 1),
+            ("grace", grace, 0),
+            ("max_attempts", max_attempts, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{option}={value} is not possible: give at least {least}.")
         self.journal = journal
         self.agents = {name: _with_journal(name, each, journal) for name, each in agents.items()}
         self.queues = queues
