@@ -18,6 +18,15 @@ NEVER_CONTENT = Case(
     (("delegate",),), (("subagent_stop", "object"),), (("busy",),), approver="edit"
 )
 EDITED = Case((("look",),), (("before_tool_use", "policy ask"),), approver="edit")
+REFUSED = Case(
+    (("look", "look"),),
+    (
+        ("before_tool_use", "policy ask"),
+        ("permission_request", "crash"),
+        ("after_tool_use", "watch"),
+    ),
+)
+"""A kill may come when the first call has its result and the second only the error that it was denied."""
 CHANGED_BY_CHILD = Case((("delegate",),), child_hooks=(("before_tool_use", "rewrite"),))
 LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
 
@@ -41,6 +50,7 @@ async def check(tape: Tape, case: Case, limits: Limits) -> None:
 @example(case=NEVER_CONTENT, limits={}, part=0.5)
 @example(case=CHANGED_BY_CHILD, limits={"tool_calls": 1}, part=1.0)
 @example(case=EDITED, limits={}, part=0.5)
+@example(case=REFUSED, limits={}, part=0.5)
 @given(case=cases, limits=st.sampled_from(LIMITS), part=st.floats(0, 1))
 def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: float) -> None:
     """As the kill left it, and after it was resumed."""
@@ -98,6 +108,21 @@ async def test_a_failure_at_the_end_of_a_child_is_followed_from_every_kill(
     """That the hook failed is on record before what its failure counted as, and a kill may come in between."""
     hooks = tuple(("subagent_stop", action) for action in actions)
     await check_every_kill(NEVER_CONTENT._replace(script=script, hooks=hooks), {"objections": 2})
+
+
+async def test_a_refused_call_is_followed_from_two_kills() -> None:
+    """That a call was denied is an error, and on record before its result is. It is written and counted once."""
+    whole = Tape()
+    await agent(REFUSED, {}, whole).run("go", run_id="run")
+    for first in range(1, len(whole.batches) + 1):
+        once = whole.cut(first)
+        await agent(REFUSED, {}, once).resume("run")
+        for second in range(first, len(once.batches) + 1):
+            twice = once.cut(second)
+            await agent(REFUSED, {}, twice).resume("run")
+            errors = [each for each in twice.records("run") if each.type == "error"]
+            assert len(errors) == 2, (first, second)
+            await check(twice, REFUSED, {})
 
 
 async def test_a_failure_about_one_call_is_followed_from_a_kill_at_the_next() -> None:

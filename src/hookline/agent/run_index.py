@@ -459,7 +459,7 @@ class RunIndex:
         match record:
             case CallAdmitted():
                 call = self._call(record.step, record.call.id)
-                call.intent, call.refusal = record, None
+                call.intent, call.refusal, call.failures = record, None, []  # it runs after all
                 call.versions.append(record.call)
             case CallSettled():
                 call = self._call(record.step, record.result.call_id)
@@ -532,11 +532,13 @@ class RunIndex:
         turn.failed = None
         for call in self.calls.get(step, {}).values():
             if call.result is None:
-                lost += call.failures
+                stays = [each for each in call.failures if _is_refusal(each)]
+                lost += [each for each in call.failures if each not in stays]
                 call.errors = []
                 if call.intent is None or call.intent.effect != Effect.ONCE:
-                    call.failures = []
-        # What hooks failed at and invalid calls stay: the next process does not write them a second time.
+                    call.failures = stays
+        # What hooks failed at and calls that were invalid or not let through stay: the next process does not write them
+        # a second time.
         gone = set(map(id, lost))
         self.errors = [error for error in self.errors if id(error) not in gone]
 
@@ -550,6 +552,11 @@ class RunIndex:
             call.children.append([])
         call.open_children.add(record.child_run_id)
         call.children[-1].append(record)
+
+
+def _is_refusal(record: ErrorRaised) -> bool:
+    """Whether a call did not run because somebody said no."""
+    return record.error is not None and record.error.error_class == ErrorClass.BLOCKED
 
 
 def _key_in_step(child: ChildStarted | ChildFinished) -> str:
