@@ -7,12 +7,15 @@ import gc
 import io
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -465,3 +468,42 @@ def test_readers_do_not_let_the_log_grow(
     reader.join()
     assert largest < 400 * 4120
     assert len(sqlite.read_sync("r")) == 800
+
+
+_CLEARS_LOG = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as index:
+    fcntl.lockf(index, fcntl.LOCK_EX, 1, 121)  # SQLite's lock for checkpoints
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_process_that_clears_a_long_log_is_waited_for(
+    path: Path, sqlite: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs a moment without a writer, so whoever continued to write would let the log grow until it gives up."""
+    monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
+    monkeypatch.setattr("hookline.journal.writer._MOST_LOG_PAGES", 120)
+    monkeypatch.setattr("hookline.journal.connection._LARGEST_LOG", 60 * 4200)
+    claim = sqlite.claim_sync("r")
+    claim.write([PromptSubmitted("r", 0, 0.0, "first")]).result()
+    command = [sys.executable, "-c", _CLEARS_LOG, f"{path}-shm"]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        waited: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            waited.append(seconds)
+            other.communicate()  # it is done meanwhile
+
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=sleep)
+        monkeypatch.setattr("hookline.journal.writer.time", clock)
+        largest = 0
+        for number in range(1, 400):
+            claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
+            largest = max(largest, path.with_name("journal.db-wal").stat().st_size)
+    assert len(waited) == 1
+    assert largest < 300 * 4120

@@ -70,6 +70,8 @@ _MOST_LOG_PAGES = 3 * _LOG_PAGES
 """Pages in the log before a checkpoint waits for readers."""
 _READERS_SECONDS = 0.5
 """How long it waits. A reader that takes longer lets the log grow: by a thousand pages in that time."""
+_CLEARING_SECONDS = 0.005
+"""How often a process that waits for another one to clear a long log looks again."""
 
 
 def _finished_future(error: HooklineError | None = None) -> Future[None]:
@@ -336,8 +338,7 @@ class Writer:
         # Before a commit, not after it: the first commit after a checkpoint waits for the disk too.
         self._log_pages = 0  # a reader may prevent it this time
         with suppress(sqlite3.Error):  # if the file is damaged, the commit reports it
-            row = self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            if row[1] > _MOST_LOG_PAGES:
+            if self._copy_log() > _MOST_LOG_PAGES:
                 # Somebody was reading each time the log could have begun again. This one keeps writers out until the
                 # readers of now are done; those who come later read the file alone.
                 self._cursor.execute(f"PRAGMA busy_timeout = {_READERS_SECONDS * 1000:.0f}")
@@ -345,6 +346,18 @@ class Writer:
         with suppress(sqlite3.Error):
             # Not with our cursor: it would have a row to fetch, and nobody could vacuum.
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+    def _copy_log(self) -> int:
+        """Copy as much of the log as readers allow. Returns the number of its pages."""
+        deadline = time.monotonic() + _READERS_SECONDS
+        while True:
+            query = "PRAGMA wal_checkpoint(PASSIVE)"
+            is_busy, pages, _ = self._cursor.execute(query).fetchone()
+            is_long = _log_pages(self._file) > _MOST_LOG_PAGES
+            if not (is_busy and is_long) or time.monotonic() > deadline:
+                return int(pages)
+            # Another process is at it, and waits until nobody writes.
+            time.sleep(_CLEARING_SECONDS)
 
     # --- errors ----------------------------------------------------------------------------------------
 
