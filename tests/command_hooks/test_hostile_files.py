@@ -6,50 +6,105 @@ import importlib.util
 import marshal
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from hookline import RunResult, tool
-from hookline.command_hooks import TrustStore, trusted_files
+from hookline.command_hooks import TrustStore
+from hookline.command_hooks.checks import check_program
+from hookline.containment import Sandbox
+from hookline.state import EMPTY
 from hookline.testing import call, say
 
 
 class Case(NamedTuple):
-    """A hook of a project, its files, and the file that a tool leaves there during a run."""
+    """A hook of a project, its files, and the file that a contained command is to leave there."""
 
     command: str
     files: dict[str, str]
     planted: str
-    python: bool = True
+    env: Mapping[str, str] = EMPTY
+    """Variables of the settings."""
 
 
+GUARD = "import json, sys\njson.load(sys.stdin)\n"
+BESIDE = "import os, sys\nsys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) + '/lib')\nimport h\n"
 SHADOWS = {
-    "beside a script": Case("python3 s/g.py", {"s/g.py": "import json\n"}, "s/json.py"),
-    "imported by the library": Case("python3 s/g.py", {"s/g.py": "import json\n"}, "s/re.py"),
-    "a package": Case("python3 s/g.py", {"s/g.py": "import json\n"}, "s/json/__init__.py"),
-    "in a directory that exists": Case(
-        "python3 s/g.py", {"s/g.py": "import json\n", "s/json/x.txt": ""}, "s/json/__init__.py"
+    "beside a script": Case("python3 s/g.py", {"s/g.py": GUARD}, "s/json.py"),
+    "a package": Case("python3 s/g.py", {"s/g.py": GUARD}, "s/json/__init__.py"),
+    "tried by the library": Case("python3 s/g.py", {"s/g.py": "import copy\n"}, "s/org.py"),
+    "not a name of a module": Case(
+        "python3 s/g.py",
+        {"s/g.py": "import sysconfig\nsysconfig.get_config_vars()\n"},
+        "s/_sysconfigdata__x86_64-linux-gnu.py",
     ),
     "an extension": Case("python3 s/g.py", {"s/g.py": "import h\n", "s/h.py": ""}, "s/h.abi3.so"),
-    "an optional module": Case(
-        "python3 s/g.py", {"s/g.py": "try:\n import h\nexcept ImportError: 0\n"}, "s/h.py"
+    "a computed name": Case(
+        "python3 s/g.py",
+        {"s/g.py": "try:\n __import__('o' + 'p')\nexcept ImportError: 0\n"},
+        "s/op.py",
     ),
-    "of an installed module": Case(
-        "python3 s/g.py", {"s/g.py": "try:\n import yaml\nexcept ImportError: 0\n"}, "s/idna.py"
+    "on sys.path": Case("python3 s/g.py", {"s/g.py": BESIDE, "s/lib/h.py": ""}, "s/lib/h.py"),
+    "a directory": Case("python3 s", {"s/__main__.py": GUARD}, "s/__main__.py"),
+    "beside a directory's": Case("python3 s", {"s/__main__.py": GUARD}, "s/json.py"),
+    "after cd": Case("cd s && python3 -m g", {"s/g.py": GUARD}, "s/json.py"),
+    "cd in a script": Case(
+        "sh s/g.sh",
+        {"s/g.sh": 'cd "$(dirname "$0")/../t" && python3 -m g\n', "t/g.py": GUARD},
+        "t/json.py",
     ),
-    "for -m": Case("python3 -m t.g", {"t/__init__.py": "", "t/g.py": "import json\n"}, "json.py"),
+    "PYTHONPATH": Case(
+        "PYTHONPATH=lib:$PYTHONPATH python3 s/g.py", {"s/g.py": GUARD, "lib/x": ""}, "lib/json.py"
+    ),
+    "exported PYTHONPATH": Case(
+        "sh s/g.sh",
+        {"s/g.sh": "export PYTHONPATH=lib\npython3 s/g.py\n", "s/g.py": GUARD, "lib/x": ""},
+        "lib/sitecustomize.py",
+    ),
+    "PYTHONPATH of settings": Case(
+        "python3 s/g.py", {"s/g.py": GUARD, "lib/x": ""}, "lib/json.py", {"PYTHONPATH": "lib"}
+    ),
+    "a Python environment": Case(
+        ".venv/bin/python3 s/g.py",
+        {"s/g.py": GUARD, ".venv/pyvenv.cfg": "home = /usr/bin\n", ".venv/bin/python3": "LINK"},
+        ".venv/lib/python3.11/site-packages/e.pth",
+    ),
+    "sourced if it exists": Case(
+        "sh s/g.sh", {"s/g.sh": "[ -f s/local.sh ] && . s/local.sh\nexit 0\n"}, "s/local.sh"
+    ),
+    "sourced from the top": Case("[ -f x.sh ] && . ./x.sh; true", {}, "x.sh"),
+    "sourced from nowhere": Case("[ -f n/x.sh ] && . n/x.sh; true", {}, "n/x.sh"),
+    "any of a directory": Case('for f in d/*.sh; do . "$f"; done', {"d/a.sh": "true\n"}, "d/b.sh"),
+    "a file of the shell": Case("echo hi", {}, "be.sh", {"BASH_ENV": "be.sh"}),
+    "PATH": Case(
+        'PATH="$CLAUDE_PROJECT_DIR/bin:$PATH" python3 s/g.py',
+        {"s/g.py": GUARD, "bin/x": ""},
+        "bin/python3",
+    ),
+    "package.json": Case(
+        "node s/g.js", {"s/g.js": "require('../lib')", "lib/index.js": ""}, "lib/package.json"
+    ),
+    "beside a directory of node": Case(
+        "node s/g.js", {"s/g.js": "require('../lib')", "lib/index.js": ""}, "lib.js"
+    ),
+}
+NOT_SEARCHED = {
     "for -c": Case("python3 -c 'import json'", {}, "json.py"),
     "for -c in a script": Case("sh s/g.sh", {"s/g.sh": "python3 -c 'import json'\n"}, "json.py"),
     "for a here-document": Case(
-        "sh s/g.sh", {"s/g.sh": "python3 - <<'E'\nimport json\nE\n"}, "json.py"
+        "sh s/g.sh", {"s/g.sh": "python3 <<'E'\nimport json\nE\n"}, "json.py"
     ),
-    "sourced if it exists": Case(
-        "sh s/g.sh", {"s/g.sh": "[ -f s/local.sh ] && . s/local.sh\nexit 0\n"}, "s/local.sh", False
-    ),
-    "named in the command": Case("[ -f x.sh ] && . ./x.sh; true", {}, "x.sh", False),
+    "for an installed module": Case("python3 -m json.tool", {}, "json.py"),
+    "for a script at the top": Case("python3 g.py", {"g.py": GUARD}, "json.py"),
+}
+EXPOSED = {
+    "the module t.g": Case("python3 -m t.g", {"t/__init__.py": "", "t/g.py": GUARD}, "json.py"),
+    "the module h": Case("python3 g.py", {"g.py": "import h\n" + GUARD, "h.py": ""}, "json.py"),
+    "searched in the top": Case("PYTHONPATH=. python3 s/g.py", {"s/g.py": GUARD}, "json.py"),
+    "symbolic link": Case("python3 s/g.py", {"old/g.py": GUARD, "s": "LINK"}, "old/json.py"),
 }
 
 
@@ -75,69 +130,107 @@ def texts(result: RunResult) -> list[str]:
 def trusted(stage: Any, case: Case) -> tuple[Any, TrustStore]:
     """The hooks of a project that is trusted."""
     for name, text in case.files.items():
-        stage.file(name, text)
+        if text == "LINK":
+            (stage.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (stage.root / name).unlink(missing_ok=True)
+            (stage.root / name).symlink_to(
+                "old" if name == "s" else os.path.realpath(sys.executable)
+            )
+        else:
+            stage.file(name, text)
     entry = {"type": "command", "command": case.command}
     group = {"matcher": "Bash", "hooks": [entry]}
-    stage.file(".claude/settings.json", {"hooks": {"PreToolUse": [group]}})
+    settings = {"hooks": {"PreToolUse": [group]}, "env": dict(case.env)}
+    stage.file(".claude/settings.json", settings)
     store = TrustStore(stage.home / "trust.json")
     store.trust(stage.root)
     return stage.discover(trust=store), store
 
 
-@pytest.mark.parametrize("name", SHADOWS)
-def test_a_new_file_that_would_be_loaded_blocks(stage: Any, name: str) -> None:
-    """As a changed one does, in the same run, and the next one starts with a question."""
-    case, canary = SHADOWS[name], stage.root.parent / "CANARY"
-    hooks, store = trusted(stage, case)
-    code = f"open({str(canary)!r}, 'w')\n" if case.python else f"echo > '{canary}'\n"
-
-    def write() -> None:
-        stage.file(case.planted, code)
-
-    left, judged = texts(run(stage, write, hooks))
-    assert left == "left"
-    assert f"{stage.root / case.planted} has changed since it was trusted" in judged
-    assert not canary.exists()
-    assert not store.is_trusted(stage.root)
-
-
-def test_files_that_no_hook_would_load_are_none_of_its_business(stage: Any) -> None:
-    """New files beside a script, and modules that the agent works on."""
-    files = {
-        "s/g.py": "import sys, json\nfrom app import work\nsys.exit(0)\n",
-        "app/__init__.py": "",
-        "app/work.py": "",
-    }
-    command = 'PYTHONPATH="$CLAUDE_PROJECT_DIR" python3 s/g.py'
-    hooks, store = trusted(stage, Case(command, files, ""))
-
-    def write() -> None:
-        stage.file("s/deploy.py", "")
-        stage.file("json.py", "")  # not where this hook looks
-        stage.file("test/__init__.py", "")
-        stage.file("app/work.py", "import app.more\n")
-        stage.file("app/more.py", "")
-
-    assert texts(run(stage, write, hooks)) == ["left", "ran ls"]
-    assert not store.is_trusted(stage.root)  # what it imports is part of what was trusted
-
-
-def test_a_directory_that_is_replaced(stage: Any) -> None:
-    """A link to a directory leads to another one, which is older than the hook."""
-    stage.file("old/g.py", "import json\n")
-    stage.file("new/g.py", "import json\n")
+def plant(stage: Any, case: Case, hooks: Any) -> tuple[int, Path]:
+    """The exit code of a contained command that leaves a file, and where that would tell that it ran."""
     canary = stage.root.parent / "CANARY"
-    stage.file("new/json.py", f"open({str(canary)!r}, 'w')\n")
-    (stage.root / "s").symlink_to("old")
-    hooks, _ = trusted(stage, Case("python3 s/g.py", {}, ""))
+    code = f"open({str(canary)!r}, 'w')"
+    if case.planted.endswith((".sh", "python3")):
+        code = f"#!/bin/sh\necho > '{canary}'"
+    elif case.planted.endswith(".js"):
+        code = f"require('fs').writeFileSync({str(canary)!r}, '')"
+    sandbox = Sandbox(stage.root, "required")
+    sandbox.keep(*hooks.protected_files())
+    place = os.path.dirname(case.planted) or "."
+    text = f"mkdir -p {place}; cat > {case.planted} <<'E' && chmod +x {case.planted}\n{code}\nE\n"
+    return sandbox.run_sync(text).exit_code, canary
 
-    def write() -> None:
-        (stage.root / "s").unlink()
-        (stage.root / "s").symlink_to("new")
 
-    judged = texts(run(stage, write, hooks))[1]
-    assert "has changed since it was trusted" in judged
+@pytest.mark.parametrize("name", SHADOWS)
+def test_a_file_that_a_hook_would_load_cannot_be_written(stage: Any, name: str) -> None:
+    """By a contained command and by tools; what was trusted still runs, and is still trusted."""
+    case = SHADOWS[name]
+    hooks, store = trusted(stage, case)
+    code, canary = plant(stage, case, hooks)
+    assert code != 0
+    calls = call("write", path=case.planted, content=""), call("bash", command="ls"), say("done")
+    written, judged = texts(stage.run(hooks, *calls))
+    assert "is used by a hook of this run, or is in the directory" in written
+    assert judged == "ran ls"
     assert not canary.exists()
+    assert store.is_trusted(stage.root)
+
+
+@pytest.mark.parametrize("name", NOT_SEARCHED)
+def test_python_imports_nothing_from_the_top_directory(stage: Any, name: str) -> None:
+    """A command can write there, so nothing is searched there."""
+    case = NOT_SEARCHED[name]
+    hooks, _ = trusted(stage, case)
+    code, canary = plant(stage, case, hooks)
+    assert code == 0
+    assert texts(stage.run(hooks)) == ["ran ls"]
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("words", EXPOSED)
+def test_a_hook_that_nothing_can_protect_is_not_run(stage: Any, words: str) -> None:
+    """The call is blocked, and the reason names the remedy. A variable says that it is wanted."""
+    hooks, _ = trusted(stage, EXPOSED[words])
+    judged = texts(stage.run(hooks))[0]
+    assert words in judged
+    assert "put its files into .hookline/hooks" in judged
+    problems = [note.text for each in hooks.handlers for note in check_program(each, stage.root)]
+    assert [words in each for each in problems] == [True]
+    wanted, _ = trusted(stage, EXPOSED[words]._replace(env={"PYTHONSAFEPATH": ""}))
+    assert texts(stage.run(wanted)) == ["ran ls"]
+
+
+def test_a_command_in_the_background_cannot_win_a_race(stage: Any) -> None:
+    """It would put a file in place and take it away again, while the hook starts."""
+    hooks, _ = trusted(stage, SHADOWS["beside a script"])
+    loop = "echo > x.txt; while mv x.txt s/json.py; do mv s/json.py x.txt; done; echo ended"
+    sandbox = Sandbox(stage.root, "required")
+    sandbox.keep(*hooks.protected_files())
+    assert sandbox.run_sync(loop).text.endswith("ended\n")
+    moved = "mv s t; mkdir s; echo > s/json.py"
+    assert sandbox.run_sync(moved).exit_code != 0
+
+
+def test_what_is_new_in_the_directory_of_a_script_ends_trust(stage: Any) -> None:
+    """On the host anybody can write there. All code in it counts, data does not."""
+    _, store = trusted(stage, SHADOWS["beside a script"])
+    stage.file("s/log.txt", "")
+    stage.file("json.py", "")
+    assert store.is_trusted(stage.root)
+    for name in ("s/org.py", "s/lib/x.js", "s/x.node", "s/package.json"):
+        stage.file(name, "")
+        assert not store.is_trusted(stage.root)
+        (stage.root / name).unlink()
+    assert store.is_trusted(stage.root)
+
+
+def test_directories_that_a_hook_only_reads_can_be_written(stage: Any) -> None:
+    """The agent works there."""
+    command = "ruff check src || true; cd web && true; python3 s/g.py src/app.py"
+    hooks, _ = trusted(stage, Case(command, {"s/g.py": GUARD, "src/app.py": "", "web/x": ""}, ""))
+    held = {os.path.relpath(each, stage.root) for each in hooks.protected_files()}
+    assert held == {"s", "s/g.py", ".claude/settings.json"}
 
 
 def test_bytecode_beside_the_source_is_not_read(
@@ -240,39 +333,3 @@ def test_a_programs_hook_has_the_modules_beside_its_script(stage: Any) -> None:
     unsafe = {**module, "env": {"PYTHONSAFEPATH": ""}}
     assert "hooks" not in texts(stage.run(stage.hooks(unsafe)))[0]
     assert "No module named" in texts(stage.run(stage.hooks(module)))[0]
-
-
-def test_directories_that_have_not_changed_are_not_searched_again(
-    stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The check before each call costs little; a change in a directory is seen, also if it is undone."""
-    hooks, _ = trusted(stage, Case("python3 s/g.py", {"s/g.py": "import json\n"}, ""))
-    searches: list[None] = []
-
-    class Counted(trusted_files.CommandLine):
-        def __init__(self, *args: Any) -> None:
-            searches.append(None)
-            super().__init__(*args)
-
-    monkeypatch.setattr(trusted_files, "CommandLine", Counted)
-    handler, check = hooks.handlers[0], trusted_files.PinCheck(stage.root)
-
-    def count() -> int:
-        assert check.changed_file(handler) == ""
-        number = len(searches)
-        searches.clear()
-        return number
-
-    monkeypatch.setattr(trusted_files, "_MOMENT", 10**17)
-    assert [count(), count()] == [1, 1]  # the directories have changed a moment ago
-    monkeypatch.setattr(trusted_files, "_MOMENT", -(10**12))
-    assert [count(), count(), count()] == [1, 0, 0]
-    stage.file("s/other.txt", "")
-    assert [count(), count()] == [1, 0]
-    (stage.root / "s/g.py").chmod(0o700)
-    assert count() == 0
-    stage.file("s/json.py", "")
-    assert check.changed_file(handler) == str(stage.root / "s/json.py")
-    (stage.root / "s/json.py").unlink()
-    searches.clear()
-    assert [count(), count()] == [1, 0]

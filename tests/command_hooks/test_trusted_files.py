@@ -171,14 +171,14 @@ def test_any_text_can_be_a_command(command: str) -> None:
 
 
 def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
-    """Beside it, also while a run continues; elsewhere in the project, when it is trusted."""
+    """Beside it, and elsewhere in the project if it is named by its path."""
     (project / "lib/x.js").write_text("require('./y'); require('../top');")
     (project / "lib/y.js").write_text("")
     (project / "top.js").write_text("")
     handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js")
-    beside = [str(project / name) for name in ("lib/x.js", "lib/y.js")]
-    assert sorted(scripts_of(handler, project)) == beside
-    assert sorted(named_files(handler, project)) == [*beside, str(project / "top.js")]
+    files = [str(project / name) for name in ("lib/x.js", "lib/y.js", "top.js")]
+    assert sorted(scripts_of(handler, project)) == files
+    assert sorted(named_files(handler, project)) == files
 
 
 def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:

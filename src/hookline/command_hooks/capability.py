@@ -43,7 +43,7 @@ from hookline.command_hooks.trust_store import (
     pin_hook,
     start_policies,
 )
-from hookline.command_hooks.trusted_files import definition_digest, scripts_of
+from hookline.command_hooks.trusted_files import definition_digest, held_paths, scripts_of
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import BuildError
@@ -389,12 +389,15 @@ class CommandHooks:
     # --- around them --------------------------------------------------------------------------------
 
     def protected_files(self) -> frozenset[str]:
-        """The files that name hooks, and their scripts: the agent cannot change them."""
+        """The files that name hooks, their scripts, and the directories that these load from: the agent cannot change
+        them. The directory that it works in is none of them."""
         files: set[str] = set()
         manifests = [name for each in all_dialects().values() for name in each.manifests]
         for handler in self.handlers:
             files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
             files |= {os.path.realpath(path) for path in scripts_of(handler, self.project)}
+            held = held_paths(handler, self.project)
+            files |= {path for path in held if not f"{self.runner.cwd}/".startswith(f"{path}/")}
             if handler.source.root:
                 files |= {os.path.realpath(Path(handler.source.root, each)) for each in manifests}
         return frozenset(files)
@@ -406,10 +409,12 @@ class CommandHooks:
         full = os.path.realpath(Path(self.runner.cwd) / path)
         named = (name for each in all_dialects().values() for name in each.protected_folders)
         folders = (os.path.realpath(self.project / name) for name in named)
-        is_theirs = full in self._protected or self._is_other_name(full)
-        if is_theirs or any(full.startswith(f"{each}{os.sep}") for each in folders):
+        is_theirs = self._is_other_name(full)
+        held = (f"{each}{os.sep}" for each in (*self._protected, *folders))
+        if is_theirs or any(f"{full}{os.sep}".startswith(each) for each in held):
             return HookOutcome.block(
-                f"'{path}' is used by a hook of this run, so it cannot be changed."
+                f"'{path}' is used by a hook of this run, or is in the directory of its scripts, so it cannot be "
+                "changed. The user can change it outside of the run."
             )
         return None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import VARIABLE, Handler
-from hookline.command_hooks.trusted_files import READABLE_SHELLS, CommandLine
+from hookline.command_hooks.trusted_files import MOVE_IT, READABLE_SHELLS, CommandLine, exposure
 from hookline.definition.definition import Note
 from hookline.errors import UsageError
 from hookline.inspection.predictions import may_have_children
@@ -48,6 +48,13 @@ def check_program(handler: Handler, project: Path) -> Iterator[Note]:
             f"{_who(handler)} cannot run: {missing}.",
             is_problem=True,
             remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
+        )
+    words = exposure(handler, project)
+    if words:
+        yield Note(
+            f"{_who(handler)} is not run, because it cannot be protected from commands: {words}.",
+            is_problem=True,
+            remedy=f"{MOVE_IT[0].upper()}{MOVE_IT[1:]}.",
         )
 
 
@@ -114,9 +121,12 @@ def _missing(handler: Handler, project: Path) -> str:
     if handler.kind != "command" or (handler.argv is None and not _is_plain(handler)):
         return ""
     base = project / handler.cwd
-    started = CommandLine(handler, project).search.started
-    for place, (word, _, is_script) in enumerate(started):
-        if UNKNOWN in word:
+    search = CommandLine(handler, project).search
+    has_module = any(
+        "-m" in argv for argv in search.commands
+    )  # which of its files there is, is open
+    for place, (word, _, is_script) in enumerate(search.started):
+        if UNKNOWN in word or (is_script and has_module):
             return ""
         path = base / os.path.expanduser(word)
         is_program = place == 0

@@ -47,7 +47,7 @@ from hookline.command_hooks.script import (
     make_directories,
     run_program,
 )
-from hookline.command_hooks.trusted_files import PinCheck, script_folders
+from hookline.command_hooks.trusted_files import MOVE_IT, changed_file, exposure, script_folders
 from hookline.containment.session_files import keep_text, remove_texts
 from hookline.errors import in_words
 from hookline.lifecycle import (
@@ -208,8 +208,8 @@ class Runner:
         """Shows text in place of the model's. Without it, such hooks only observe."""
         self.models = HookModels()
         self.variables = SessionVariables()
-        self._pins = PinCheck(project)
         self._script_folders: dict[int, tuple[Handler, tuple[str, ...]]] = {}
+        self._exposures: dict[int, tuple[Handler, str]] = {}
         # Matchers look at the call alone, so that `explain` knows without a run whether a hook would be asked.
         self._anywhere = RunFacts(str(project), self.cwd, "")
         self._transcripts: dict[type[Transcripts], Transcripts] = {}
@@ -326,9 +326,10 @@ class Runner:
     async def _ask(
         self, handler: Handler, ctx: AgentContext, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
-        changed = self._pins.changed_file(handler)
-        if changed:
-            return HookReply(_changed_script_answer(changed, handler, ctx), not_started(""))
+        problem = self._exposure_of(handler) or _describe_change(handler)
+        if problem:
+            is_denied = can_decide(handler, ctx.point)
+            return HookReply(denied(problem) if is_denied else failed(problem), not_started(""))
         dialect = dialect_of(handler)
         is_start = ctx.point == HookPoint.SESSION_START or (
             ctx.point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event)
@@ -371,6 +372,14 @@ class Runner:
             env["HOOKLINE_REPLAY"] = "1"
         cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
+
+    def _exposure_of(self, handler: Handler) -> str:
+        """Why a hook is not run although it is trusted, as that was when it was first run."""
+        if id(handler) not in self._exposures:
+            words = exposure(handler, self.project)
+            words = words and f"it cannot be protected from commands: {words}; {MOVE_IT}"
+            self._exposures[id(handler)] = handler, words
+        return self._exposures[id(handler)][1]
 
     def _folders_of(self, handler: Handler) -> tuple[str, ...]:
         """The directories of its Python scripts, as they were when it was first run."""
@@ -546,14 +555,12 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _changed_script_answer(script: str, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
+def _describe_change(handler: Handler) -> str:
+    script = changed_file(handler)
     since, remedy = "it was trusted", "trust it again"
     if not handler.source.level.is_repository:
         since, remedy = "the command was started", "start the command again"
-    problem = f"its script {script} has changed since {since}; read it, and {remedy}"
-    if can_decide(handler, ctx.point):
-        return denied(problem)
-    return failed(problem)
+    return script and f"its script {script} has changed since {since}; read it, and {remedy}"
 
 
 def _cut(answer: ProgramAnswer, session: str) -> ProgramAnswer:

@@ -92,24 +92,25 @@ def search_variables(
 ) -> dict[str, str]:
     """Variables with which a program on the host finds no programs and modules that others have put in its way.
 
-    Programs are not searched in the project. What is not the project's own does not search Python modules there either,
-    only in `folders`, those of its scripts. Of those in the project only the script counts that the command plainly
-    starts: any other name in it may be that of a file that a stranger has put there. If scripts are in the project,
-    Python takes what it has compiled from a directory of the user's, not from `__pycache__` beside the source.
+    Programs are not searched in the project, and Python modules only in `folders`, those of the hook's scripts. They
+    are held if it is the project's hook. Of another one's only the script counts that the command plainly starts: any
+    other name in it may be that of a file that a stranger has put there. If scripts are in the project, Python takes
+    what it has compiled from a directory of the user's, not from `__pycache__` beside the source.
     """
     is_repository = handler.source.level.is_repository
     path, modules = inherited.get("PATH", os.defpath), inherited.get("PYTHONPATH", "")
     found = {"PATH": os.pathsep.join(_outside(path, project)) or os.defpath}
+    own = list(folders)
     if not is_repository:
-        top = os.path.realpath(project)
-        plain = _plain_folder(handler, project)
+        top, plain = os.path.realpath(project), _plain_folder(handler, project)
         own = [
             each
             for each in folders
             if each == plain or not Path(os.path.realpath(each)).is_relative_to(top)
         ]
-        places = (*own, *_outside(modules, project))
-        found |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}
+    # Not empty: `PYTHONPATH=lib:$PYTHONPATH` would search the directory that it starts in.
+    places = (*own, *_outside(modules, project)) or (os.devnull,)
+    found |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}
     if is_repository or any(Path(each).is_relative_to(project) for each in folders):
         found["PYTHONPYCACHEPREFIX"] = _bytecode_directory()
     return found

@@ -14,7 +14,7 @@ from hookline.command_hooks.dialect import find_hooks, page_folders
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
-from hookline.command_hooks.trusted_files import loaded_files, named_files
+from hookline.command_hooks.trusted_files import named_files, scripts_of
 from hookline.errors import TrustError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, PromptHookContext, SubagentHookContext, ToolHookContext
@@ -115,14 +115,12 @@ class TrustedHooks(msgspec.Struct, frozen=True):
         own = find_hooks(_only_in(project))
         paged = _page_hooks(project, agents, skills, plugins)
         files: dict[Path, None] = {}
-        names: dict[Path, None] = {}
         for handler in (*own, *paged):
             if handler.source.level.is_repository:
                 files |= {Path(handler.source.path): None} if handler.source.path else {}
-                for path, content in named_files(handler, project).items():
-                    (files if content else names)[Path(path)] = None
+                files |= dict.fromkeys(map(Path, named_files(handler, project)))
         mark = fingerprint(own, project)
-        texts = read_texts(project, files, names)
+        texts = read_texts(project, files)
         return cls(project, mark, page_marks(paged, project), texts)
 
 
@@ -194,7 +192,7 @@ def pin_hook(handler: Handler, project: Path, *, anybodys: bool = False) -> Hand
     """A repository's hook, or anybody's, with the hashes of its scripts, which are checked before each run."""
     if handler.pins is not None or not (anybodys or handler.source.level.is_repository):
         return handler
-    return msgspec.structs.replace(handler, pins=loaded_files(handler, project))
+    return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
 
 
 def _resolve(directory: str | os.PathLike[str]) -> Path:

@@ -8,19 +8,20 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import VARIABLE, Handler
 from hookline.command_hooks.script import expand_placeholders, placeholders
+from hookline.containment.protected import AGENT_CONFIGURATION
 from hookline.shell_text import UNKNOWN
 from hookline.shell_text.runners import can_run_others, code_words
-from hookline.shell_text.started import Started, StartSearch, is_interpreter, is_task_runner
+from hookline.shell_text.started import Started, StartSearch, is_interpreter
 from hookline.state import EMPTY
 
 if TYPE_CHECKING:
@@ -29,47 +30,40 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
 READABLE_SHELLS = ("", "sh", "bash")
 """The shells whose lines we can read. In a line for another one any word may name a script."""
-_CODE = frozenset(
-    ".sh .bash .zsh .fish .py .pyw .js .mjs .cjs .ts .mts .cts .tsx .jsx .rb .pl .pm .php .lua .ps1 .psm1 .bat .cmd "  # noqa: SIM905 - a table of names
-    ".awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
-)
-_NOT_OURS = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
-_MOST_BESIDE = 200
+MOVE_IT = "put its files into .hookline/hooks, and name the script by its path"
+"""The remedy for a hook that nothing can protect where it is."""
+_MOST_ENTRIES = 10_000
+"""Entries of a directory among which links are looked for."""
 _LARGEST = 64 << 20
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files that trust is bound to, with their hashes; an empty one if only their being there counts.
+    """The files that trust is bound to, with their hashes.
 
     They are the files that a command runs, those it names that hold code, what its scripts run in turn, and all code in
-    a directory for hooks; outside of the project scripts only. Files that a hook writes, such as logs, are not: it
+    the directories of these; outside of the project scripts only. Files that a hook writes, such as logs, are not: it
     would withdraw its own trust.
     """
+    from hookline.config.script_dependencies import code_below
+
     line = CommandLine(handler, project)
     code = filter(_is_code, line.files_named(line.words))
     scripts = line.scripts()
     found = line.dependencies(scripts)
-    whole = dict.fromkeys((*code, *found.files, *_for_hooks(scripts, project)))
-    names = {str(path): "" for path in found.beside}
-    return names | {str(path): hash_of(path) for path in whole}
+    folders = (
+        *line.dependencies([]).folders,
+        *filter(None, (_folder_of(each, project) for each in scripts)),
+    )
+    whole = dict.fromkeys((*code, *found.files, *code_below(folders)))
+    return {str(path): hash_of(path) for path in whole}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     """The files that a command runs, and those beside them or outside that these run, with their hashes.
 
-    The agent cannot change them during a run. So modules elsewhere in the project are not among them: the agent may be
-    working on those.
+    Modules elsewhere in the project are not among them: the agent may be working on those, and Python does not import
+    them.
     """
-    return {path: known for path, known in loaded_files(handler, project).items() if known}
-
-
-def loaded_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files of `scripts_of`, and others that they load, with an empty hash: these may change, but not be new."""
-    return _load_search(handler, project)[0]
-
-
-def _load_search(handler: Handler, project: Path) -> tuple[dict[str, str], set[Path]]:
-    """The files that a hook would load, and the directories in which a new file might be one of them."""
     line = CommandLine(handler, project)
     scripts = line.scripts()
     folders = {path.parent for path in scripts if path.parent != project}
@@ -79,11 +73,45 @@ def _load_search(handler: Handler, project: Path) -> tuple[dict[str, str], set[P
         return path in scripts or is_elsewhere or any(map(path.is_relative_to, folders))
 
     found = line.dependencies(scripts, is_kept)
-    hashes = {
-        str(path): hash_of(path) if is_kept(path) or path in found.shadows else ""
-        for path in found.files
-    }
-    return {str(path): "" for path in found.beside} | hashes, line.searched | {*found.searched}
+    kept = (path for path in found.files if is_kept(path) or path in found.started)
+    return {str(path): hash_of(path) for path in kept}
+
+
+def held_paths(handler: Handler, project: Path) -> set[str]:
+    """What must not change while a hook is in force: the directories that it loads from, and its files at the top.
+
+    Names that it would load and that are missing are among them, and what links in these directories lead to.
+    """
+    line = CommandLine(handler, project)
+    found = line.dependencies([])
+    held = {os.path.realpath(each) for each in (*found.folders, *found.names)}
+    top = os.path.realpath(project)
+    for folder in found.folders:
+        entries = (
+            Path(place, name)
+            for place, *lists in os.walk(folder)
+            for names in lists
+            for name in names
+        )
+        links = filter(Path.is_symlink, islice(entries, _MOST_ENTRIES))
+        held |= {real for real in map(os.path.realpath, links) if real.startswith(f"{top}/")}
+    return held
+
+
+def exposure(handler: Handler, project: Path) -> str:
+    """Why nothing can protect what a repository's hook loads, in words; empty if that is not known of it.
+
+    `PYTHONSAFEPATH` in the variables of the hook says that it is wanted.
+    """
+    if not handler.source.level.is_repository or "PYTHONSAFEPATH" in handler.env:
+        return ""
+    found = CommandLine(handler, project).dependencies([])
+    links = (
+        f"{each.relative_to(project)} is a symbolic link, which a command can replace"
+        for each in found.links
+        if each.relative_to(project).parts[0] not in AGENT_CONFIGURATION
+    )
+    return next(iter((*found.exposed, *links)), "")
 
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
@@ -91,85 +119,53 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     from hookline.config.script_dependencies import describe_program
 
     line = CommandLine(handler, project)
-    said = [
-        f"{os.path.basename(word)} runs commands from other files"
-        for word, _, is_script in line.search.started
-        if not is_script and is_task_runner(word)
-    ]
     named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
     paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
-    said += filter(None, (describe_program(path, project) for path in paths))
-    return (*dict.fromkeys(said), *line.dependencies(line.scripts()).unseen)
+    said = list(filter(None, (describe_program(path, project) for path in paths)))
+    said += line.dependencies(line.scripts()).unseen
+    if "PYTHONSAFEPATH" in handler.env:
+        said.append("PYTHONSAFEPATH is set, so Python may import what is in the top directory")
+    return tuple(dict.fromkeys(said))
 
 
 def script_folders(handler: Handler, project: Path) -> tuple[str, ...]:
     """The directories of the Python scripts that a hook starts, in which these have their own modules.
 
-    In the project it has none after a `cd` to elsewhere: there, the same name may mean a file that is hostile.
+    Of a repository's hook these are directories that are held, never the top directory. For another one the project has
+    none after a `cd` to elsewhere: there, the same name may mean a file that is hostile.
     """
     from hookline.config.script_dependencies import is_python
 
-    search = CommandLine(handler, project).search
+    if handler.kind != "command":
+        return ()
+    line = CommandLine(handler, project)
+    started: list[Path] = []
+    if handler.source.level.is_repository:
+        started += (each for each in line.dependencies([]).started if each.parent != project)
+    else:
+        for path in _users_scripts(handler, project, line.search):
+            is_inside = path.is_relative_to(project)
+            started += [path] if is_inside else _dependencies_of([path], path.parent).started
+    real = (os.path.realpath(each) for each in started if is_python(each))
+    return tuple(dict.fromkeys(map(os.path.dirname, real)))
+
+
+def _users_scripts(handler: Handler, project: Path, search: StartSearch) -> list[Path]:
     goals = ("".join(argv[1:2]) for argv in search.commands if argv[:1] in (("cd",), ("pushd",)))
     moves = [Path(os.path.normpath(project / os.path.expanduser(each))) for each in goals]
     elsewhere = [each for each in moves if not each.is_relative_to(project)]
-    scripts = script_paths(handler, project) if handler.kind == "command" else []
+    scripts = script_paths(handler, project)
     if elsewhere:
         words = [word for word, _, is_script in search.started if is_script]
         scripts = [each for each in scripts if not each.is_relative_to(project)]
         scripts += [place / word for place in elsewhere for word in words]
-    folders: dict[str, None] = {}
-    for path in scripts:
-        is_inside = path.is_relative_to(project)
-        started = [path] if is_inside else _dependencies_of([path], path.parent).started
-        real = (os.path.realpath(each) for each in started if is_python(each))
-        folders |= dict.fromkeys(map(os.path.dirname, real))
-    return tuple(folders)
+    return scripts
 
 
-class PinCheck:
-    """Whether hooks would still load the files that were pinned, with the same content, and no others."""
-
-    def __init__(self, project: Path) -> None:
-        self._project = project
-        self._unchanged: dict[int, tuple[Handler, dict[str, _Directory | None]]] = {}
-        """By hook, the directories that were searched when it was last found unchanged."""
-
-    def changed_file(self, handler: Handler) -> str:
-        """A file that has changed since it was pinned, or that would be loaded and was not there; empty if none."""
-        if handler.pins is None:
-            return ""
-        for path, known in handler.pins.items():
-            if known and hash_of(Path(path)) != known:
-                return path
-        _, before = self._unchanged.get(id(handler), (None, None))
-        if before is not None and before == {each: _look_at(each) for each in before}:
-            return ""
-        asked = time.time_ns()
-        files, searched = _load_search(handler, self._project)
-        new = next((path for path in files if path not in handler.pins), "")
-        seen = {each: _look_at(each) for each in map(str, searched)}
-        # In a moment in which a directory changes it may change again, with the same time.
-        is_quiet = all(each is None or each[2] < asked - _MOMENT for each in seen.values())
-        if is_quiet and not new:
-            self._unchanged[id(handler)] = handler, seen
-        else:
-            self._unchanged.pop(id(handler), None)
-        return new
-
-
-_Directory: TypeAlias = tuple[int, int, int]
-"""Device, inode and time of the last change."""
-_MOMENT = 1_000_000_000
-"""Nanoseconds in which two changes may have one time."""
-
-
-def _look_at(directory: str) -> _Directory | None:
-    try:
-        facts = os.stat(directory)
-    except (OSError, ValueError):
-        return None
-    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
+def changed_file(handler: Handler) -> str:
+    """A file that has changed since it was pinned; empty if none."""
+    pins = handler.pins or {}
+    return next((path for path, known in pins.items() if hash_of(Path(path)) != known), "")
 
 
 _DIGESTED = (
@@ -234,20 +230,6 @@ def _dependencies_of(scripts: list[Path], project: Path) -> ScriptDependencies:
     return find_dependencies(project, scripts)
 
 
-def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:
-    """All code in the directories of an agent's configuration that these scripts are in."""
-    for folder in dict.fromkeys(filter(None, (_folder_of(path, project) for path in scripts))):
-        count = 0
-        for place, inner, names in os.walk(folder):
-            inner[:] = sorted(name for name in inner if name not in _NOT_OURS)
-            for path in (Path(place, name) for name in sorted(names)):
-                if path.suffix.lower() in _CODE and path.is_file():
-                    yield path
-                    count += 1
-            if count > _MOST_BESIDE:
-                break
-
-
 def _folder_of(path: Path, project: Path) -> Path | None:
     """`.claude/hooks` for a script anywhere in it; None for one elsewhere, or directly in `.claude`."""
     if not path.is_relative_to(project):
@@ -271,7 +253,9 @@ def hash_of(path: Path) -> str:
 
 def _is_code(path: Path) -> bool:
     """Whether a file is meant to be run, by its name, its mode or its first bytes."""
-    if path.suffix.lower() in _CODE:
+    from hookline.config.script_dependencies import is_code
+
+    if is_code(path):
         return True
     try:
         with path.open("rb") as file:
@@ -288,8 +272,10 @@ class CommandLine:
     ) -> None:
         known = {**placeholders(handler, str(project)), "PWD": str(project)}
         self.project = project
-        self.has_safe_path = not handler.source.level.is_repository
-        """Whether its Python programs do not look for modules in the project: see `environment`."""
+        self._env = {
+            name: expand_placeholders(value, handler, str(project))
+            for name, value in handler.env.items()
+        }
         self.search = StartSearch({**environment, **known})
 
         def expand(text: str) -> str:
@@ -314,8 +300,6 @@ class CommandLine:
         self.words = {each for text in texts for each in (text, *_WORDS.findall(text))}
         self.places = [project, Path(os.path.normpath(project / handler.cwd))]
         """The directories that names are relative to: the project, its own, and those that it names."""
-        self.searched: set[Path] = set()
-        """The directories in which a word may name a file that was not there."""
         self.places += filter(os.path.isdir, self._inside(self.words, project))
 
     def scripts(self) -> list[Path]:
@@ -335,9 +319,9 @@ class CommandLine:
         return find_dependencies(
             self.project,
             scripts,
-            commands=self.search.commands,
+            searches=[self.search],
             directory=self.places[1],
-            has_safe_path=self.has_safe_path,
+            variables=self._env,
             follows=follows,
         )
 
@@ -362,7 +346,6 @@ class CommandLine:
             names = {word.replace(UNKNOWN, ""), after.lstrip("/")} if after != word else {word}
             paths = (base / os.path.expanduser(name) for name in names)
             for full in (Path(os.path.normpath(path)) for path in paths):
-                self.searched.add(full.parent)
                 with contextlib.suppress(OSError, ValueError):
                     is_inside = full.is_relative_to(self.project)
                     if full.exists() if is_inside else is_script(full):

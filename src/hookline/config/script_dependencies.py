@@ -13,14 +13,15 @@ import re
 import stat
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from hookline.shell_text import UNKNOWN
 from hookline.shell_text.runners import HAVE_VALUES, SHELLS, name_of
-from hookline.shell_text.started import StartSearch, is_task_runner
+from hookline.shell_text.started import StartSearch, files_of_program, is_task_runner
 
 _MAX_FILES = 100
 _MAX_DEPTH = 8
@@ -42,28 +43,41 @@ _KINDS = {
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), "node"),
 }
 _REQUIRED = r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
-_NODE_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js", "/index.ts")
+_NODE_ENDINGS = (
+    "", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", ".node", "/package.json", "/index.js", "/index.ts"
+)  # fmt: skip
 _MODULE_ENDINGS = (".py", ".pyc", ".so", ".pyd")
 """Files that Python imports. An extension module comes before the source beside it."""
-_STANDARD = sys.stdlib_module_names - {"test"}
-"""The standard library, but for its own tests, which nothing imports, and whose name many projects use."""
+_SEARCH_VARIABLES = frozenset(
+    "PATH PYTHONPATH PYTHONHOME NODE_PATH BASH_ENV ENV LD_LIBRARY_PATH LD_PRELOAD PERL5LIB RUBYLIB".split()  # noqa: SIM905 - a table of names
+)
+"""Variables with directories that programs load from, or with files that they load."""
+_CODE = frozenset(
+    ".sh .bash .zsh .fish .py .pyw .pyc .so .pyd .pth .js .mjs .cjs .ts .mts .cts .tsx .jsx .node .rb .pl .pm .php "  # noqa: SIM905 - a table of names
+    ".lua .ps1 .psm1 .bat .cmd .awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
+)
+_NOT_CODE = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
+"""Directories whose content changes all the time, or is installed."""
+_ASSIGNED = r"([A-Za-z_]\w*)\+?=(.*)"
 
 
 class ScriptDependencies(NamedTuple):
-    """What scripts run in turn."""
+    """What scripts run in turn, and where they load it from."""
 
     files: tuple[Path, ...]
     """The scripts themselves come first."""
     unseen: tuple[str, ...]
     """What cannot be found without running them, in words."""
     started: tuple[Path, ...] = ()
-    """Those of the files that are started, not imported."""
-    shadows: tuple[Path, ...] = ()
-    """Those of the files that Python takes for modules of its standard library."""
-    beside: tuple[Path, ...] = ()
-    """Further modules that Python would take for installed ones, which import each other: their names count."""
-    searched: tuple[Path, ...] = ()
-    """The directories, also missing ones, in which a new file might be taken for one of these."""
+    """Those of the files that are started or loaded by their paths, not imported by their names."""
+    folders: tuple[Path, ...] = ()
+    """The directories of the project that these are in, or would be in: who can write there changes what runs."""
+    names: tuple[Path, ...] = ()
+    """What is, or would be, in the project's top directory or in one that is missing."""
+    exposed: tuple[str, ...] = ()
+    """What is loaded from the top directory, where nothing can protect it, in words."""
+    links: tuple[Path, ...] = ()
+    """Links by which something is loaded, and that are in none of the folders: they can be replaced."""
 
 
 class _Run(NamedTuple):
@@ -72,77 +86,86 @@ class _Run(NamedTuple):
     places: tuple[Path, ...]
     words: str = ""
     is_import: bool = False
+    is_folder: bool = False
+    """Whether it is a directory in which programs or modules are searched."""
 
 
 def find_dependencies(
     project: Path,
-    scripts: Iterable[Path],
+    scripts: Iterable[Path] = (),
     *,
-    commands: Iterable[Sequence[str]] = (),
+    searches: Iterable[StartSearch] = (),
     directory: Path | None = None,
-    has_safe_path: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
     follows: Callable[[Path], bool] = lambda _path: True,
 ) -> ScriptDependencies:
-    """Find the files that these scripts run: those of the project, and scripts elsewhere.
+    """Find the files that these scripts and commands run: those of the project, and scripts elsewhere.
 
-    `commands` are run in the `directory`, by default the project. With `has_safe_path` Python does not look for modules
-    in there. What `follows` denies is found, and not looked into.
+    `searches` have read commands that are run in the `directory`, by default the project, with these `variables`. What
+    `follows` denies is found, and not looked into.
     """
-    search = _DependencySearch(project, follows, has_safe_path=has_safe_path)
-    return search.search(scripts, commands, directory or project)
+    search = _DependencySearch(project, follows)
+    return search.search(scripts, searches, directory or project, variables)
 
 
 class _DependencySearch:
     """One search, from the scripts of a command to the last file that they run."""
 
-    def __init__(
-        self, project: Path, follows: Callable[[Path], bool], *, has_safe_path: bool
-    ) -> None:
+    def __init__(self, project: Path, follows: Callable[[Path], bool]) -> None:
         self._project = project
         self._follows = follows
         self._found: dict[Path, None] = {}
         self._started: dict[Path, None] = {}
         self._unseen: dict[str, None] = {}
-        self._modules = _Modules(project, has_safe_path=has_safe_path)
-        self._searched: dict[Path, None] = {}
+        self._modules = _Modules(project)
+        self._folders: dict[Path, None] = {}
+        self._names: dict[Path, None] = {}
+        self._exposed: dict[str, None] = {}
+        self._links: dict[Path, None] = {}
 
     def search(
-        self, scripts: Iterable[Path], commands: Iterable[Sequence[str]], directory: Path
+        self,
+        scripts: Iterable[Path],
+        searches: Iterable[StartSearch],
+        directory: Path,
+        variables: Mapping[str, str],
     ) -> ScriptDependencies:
         """Look at each script, and at what it runs in turn."""
         waiting = [(path, 0, True) for path in scripts]
-        runs = self._modules.in_commands(commands, [directory])
+        for search in searches:
+            runs = _in_commands(search, directory / "command", self._project, self._modules)
+            waiting += [(path, 1, is_started) for path, is_started in self._files_of(runs)]
+        runs = _in_variables(variables.items(), directory / "command", self._project)
         waiting += [(path, 1, is_started) for path, is_started in self._files_of(runs)]
-        shadows: dict[Path, None] = {}
-        while waiting or self._modules.has_news:
-            new = [each for each in self._modules.find_shadows() if each not in shadows]
-            shadows |= dict.fromkeys(new)
-            waiting += [(path, 1, False) for path in new]
-            if waiting and not self._look_at(*waiting.pop(0), waiting):
-                break
+        while waiting and self._look_at(*waiting.pop(0), waiting):
+            pass
+        for place in [*self._folders, *self._names]:
+            self._follow_links(place)
         return ScriptDependencies(
             tuple(self._found),
             tuple(self._unseen),
             tuple(self._started),
-            tuple(shadows),
-            tuple(each for each in self._modules.find_beside() if each not in self._found),
-            tuple({**self._searched, **self._modules.searched}),
+            tuple(self._folders),
+            tuple(self._names),
+            tuple({**self._exposed, **self._modules.exposed}),
+            tuple(self._links),
         )
 
     def _look_at(
         self, path: Path, depth: int, is_started: bool, waiting: list[tuple[Path, int, bool]]
     ) -> bool:
         """Add what a file runs; False if there is too much of it."""
+        if is_started:
+            self._started[path] = None
+            self._add_place(path)
         if path in self._found:
             return True
         if len(self._found) >= _MAX_FILES or depth > _MAX_DEPTH:
             self._unseen[f"more than {_MAX_FILES} files"] = None
             return False
         self._found[path] = None
-        if is_started:
-            self._started[path] = None
         if self._follows(path):
-            runs = _runs(path, self._project, self._modules, is_started=is_started)
+            runs = _runs(path, self._project, self._modules)
             shown = _display_path(path, self._project)
             waiting += [
                 (each, depth + 1, was_started) for each, was_started in self._files_of(runs, shown)
@@ -151,12 +174,89 @@ class _DependencySearch:
 
     def _files_of(self, runs: Iterable[_Run], shown: str = "") -> Iterator[tuple[Path, bool]]:
         for run in islice(dict.fromkeys(runs), _MAX_RUNS):
-            self._searched |= dict.fromkeys(each.parent for each in run.places)
-            there = next((each for each in run.places if _is_file(each, self._project)), None)
-            if there is not None:
-                yield there, not run.is_import
-            elif run.words:
-                self._unseen[f"{shown}: {run.words}"] = None
+            there: Path | None = None
+            for place in run.places:
+                if _is_file(place, self._project):
+                    there = place
+                elif not run.is_folder and _is_file(place / "__main__.py", self._project):
+                    there = place / "__main__.py"
+                if not run.is_import:
+                    self._add_folder(place) if run.is_folder else self._add_place(there or place)
+                if there is not None:
+                    yield there, not run.is_import
+                    break
+            if there is None and run.words:
+                self._unseen[f"{shown}: {run.words}" if shown else run.words] = None
+
+    def _add_place(self, path: Path) -> None:
+        """Note where a file is loaded from, or would be if it were there."""
+        if path.is_relative_to(self._project) and path.parent != self._project:
+            self._add_folder(_environment_of(path, self._project) or path.parent)
+        elif path.parent == self._project:
+            self._names[path] = None
+
+    def _add_folder(self, folder: Path) -> None:
+        if folder == self._project:
+            self._exposed["programs or modules are searched in the top directory"] = None
+        elif folder.is_relative_to(self._project):
+            (self._folders if folder.is_dir() else self._names)[folder] = None
+
+    def _follow_links(self, place: Path) -> None:
+        """Note links in a path, and where they lead."""
+        at = self._project
+        for part in place.relative_to(self._project).parts:
+            at /= part
+            if at.is_symlink() and not any(map(at.parent.is_relative_to, self._folders)):
+                self._links[at] = None
+        real = Path(os.path.realpath(place))
+        if real != place and real.is_relative_to(self._project):
+            (self._folders if real.is_dir() else self._names)[real] = None
+
+
+def code_below(folders: Iterable[Path]) -> Iterator[Path]:
+    """All code in some directories, without installed packages and bytecode: any of it may be loaded."""
+    for folder in dict.fromkeys(folders):
+        if folder.name in _NOT_CODE or (folder / "pyvenv.cfg").is_file():
+            continue
+        for place, inner, names in os.walk(folder):
+            inner[:] = sorted(name for name in inner if name not in _NOT_CODE)
+            yield from filter(is_code, (Path(place, name) for name in sorted(names)))
+
+
+def is_code(path: Path) -> bool:
+    """Whether a file may be loaded as code: by its name, or because it has no ending and can be executed."""
+    ending = path.suffix.lower()
+    if (
+        ending not in _CODE
+        and path.name != "package.json"
+        and (ending or not os.access(path, os.X_OK))
+    ):
+        return False
+    return path.is_file()
+
+
+def _environment_of(path: Path, project: Path) -> Path | None:
+    """The directory of installed packages, or the Python environment, that a file is in."""
+    for folder in path.parents:
+        if folder == project:
+            return None
+        if folder.name == "node_modules" or (folder / "pyvenv.cfg").is_file():
+            return folder
+    return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _is_file(path: Path, project: Path) -> bool:
@@ -186,7 +286,7 @@ def _display_path(path: Path, project: Path) -> str:
     return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
 
 
-def _runs(path: Path, project: Path, modules: _Modules, *, is_started: bool) -> Iterator[_Run]:
+def _runs(path: Path, project: Path, modules: _Modules) -> Iterator[_Run]:
     try:
         with path.open("rb") as file:
             whole = file.read(_MAX_BYTES).decode(errors="replace").replace("\\\n", " ")
@@ -197,12 +297,14 @@ def _runs(path: Path, project: Path, modules: _Modules, *, is_started: bool) -> 
     if kind == "shell":
         yield from _in_shell(text, path, project, modules)
     elif kind == "python":
-        yield from modules.in_file(whole, path, is_started=is_started)
+        yield from modules.in_file(whole, path)
     elif kind == "node":
         for name in re.findall(_REQUIRED, text):
             if name.startswith("."):
                 base = os.path.normpath(path.parent / name)
                 yield _Run(tuple(Path(base + ending) for ending in _NODE_ENDINGS))
+            elif name.startswith("#"):
+                yield _Run((), f"package.json says which file {name} is")
 
 
 def is_python(path: Path) -> bool:
@@ -237,19 +339,58 @@ def _kind_by_first_line(text: str) -> str:
 def _in_shell(text: str, path: Path, project: Path, modules: _Modules) -> Iterator[_Run]:
     search = StartSearch({"0": UNKNOWN})
     search.search(text)
-    yield from modules.in_commands(search.commands, [project, path.parent], search.texts)
-    for word, written, is_script in search.started:
-        if is_script or "/" in word or UNKNOWN in word or _kind_of(word):
-            yield _find_named_file(word, written if is_script else "", path, project)
-        elif is_task_runner(word):
-            yield _Run((), f"{word} runs commands from other files")
+    yield from _in_commands(search, path, project, modules)
     if search.is_cut:
         yield _Run((), "it is too long or nested too deeply to be read completely")
 
 
+def _in_commands(
+    search: StartSearch, path: Path, project: Path, modules: _Modules
+) -> Iterator[_Run]:
+    """What commands in a script run, or those in a file that we only imagine: the line of a hook."""
+    words = [word for argv in search.commands for word in argv]
+    folders = [
+        place
+        for word in islice(dict.fromkeys(words), _MAX_RUNS)
+        for place in _find_named_file(word, "", path, project).places
+        if place != project and place.is_relative_to(project) and _is_directory(place)
+    ]
+    places = [*folders, path.parent, project, project / "src"]
+    yield from modules.in_commands(search.commands, places, search.texts)
+    assigned = filter(None, (re.fullmatch(_ASSIGNED, word, re.S) for word in words))
+    variables = [*search.assigned, *((found[1], found[2]) for found in assigned)]
+    yield from _in_variables(variables, path, project)
+    modules_run = {name for argv in search.commands for name in _files_of_module(argv)}
+    for word, written, is_script in search.started:
+        if word in modules_run:
+            continue
+        if is_script or "/" in word or UNKNOWN in word or _kind_of(word):
+            run = _find_named_file(word, written if is_script else "", path, project)
+            further = (
+                Path(os.path.normpath(each / word)) for each in folders if UNKNOWN not in word
+            )
+            # Without a text it is a word of a line that cannot be read.
+            likely = run.places if written else filter(_exists, run.places)
+            yield run._replace(places=(*filter(_exists, further), *likely))
+        elif is_task_runner(word):
+            yield _Run((), f"{os.path.basename(word)} runs commands from other files")
+
+
+def _in_variables(
+    variables: Iterable[tuple[str, str]], path: Path, project: Path
+) -> Iterator[_Run]:
+    """The directories in which variables make programs search, and files that they load."""
+    for name, value in variables:
+        for entry in value.split(":") if name in _SEARCH_VARIABLES else ():
+            if entry.strip(UNKNOWN):
+                places = _find_named_file(entry, "", path, project).places
+                there = tuple(filter(_exists, places)) or places
+                yield _Run(there[:1], is_folder=not _is_file(there[0], project) if there else False)
+
+
 def _find_named_file(word: str, written: str, path: Path, project: Path) -> _Run:
     """The file that a word names. The word may begin with a value that only the shell knows."""
-    _, mark, tail = word.rpartition(UNKNOWN)
+    _, mark, tail = word.replace("\0", "").rpartition(UNKNOWN)
     bases: list[Path] = []
     if not mark:
         bases = [project, path.parent]
@@ -258,7 +399,8 @@ def _find_named_file(word: str, written: str, path: Path, project: Path) -> _Run
     elif tail.startswith("/"):
         bases, tail = [path.parent, *_folders_above(path, project), project], tail.lstrip("/")
     shown = " ".join(written.split())[:_MAX_SHOWN]
-    unseen = f"the file in `{shown}` is known only when it runs" if written and mark else ""
+    is_unknown = bool(mark) or any(sign in word for sign in "*?[")
+    unseen = f"the file in `{shown}` is known only when it runs" if written and is_unknown else ""
     places = tuple(Path(os.path.normpath(base / tail)) for base in bases)
     if not mark:
         unseen = next(filter(None, (describe_program(each, project) for each in places)), "")
@@ -314,40 +456,36 @@ def _imports(source: str | bytes) -> list[_Import] | None:
 
 
 class _Modules:
-    """The modules that Python code imports, and others that would be imported in their place."""
+    """The modules that Python code imports.
 
-    def __init__(self, project: Path, *, has_safe_path: bool) -> None:
+    Python does not search the directory that it is started in, and nothing in the top directory of a project: see
+    `search_variables` of command hooks. What is imported from there nevertheless is noted.
+    """
+
+    def __init__(self, project: Path) -> None:
         self._project = project
-        self._has_safe_path = has_safe_path
         self._listings: dict[Path, dict[str, list[Path]]] = {}
-        self._first: dict[Path, None] = {}
-        """The directories that Python searches before its standard library."""
-        self._has_others = False
-        """Whether modules are imported that are installed, as far as that is seen."""
-        self.has_news = False
-        """Whether there are directories in which no shadows were looked for."""
+        self.exposed: dict[str, None] = {}
+        """What is imported from the top directory of the project, in words."""
 
-    @property
-    def searched(self) -> dict[Path, None]:
-        """The directories that were looked into."""
-        return dict.fromkeys(self._listings)
-
-    def in_file(self, text: str, path: Path, *, is_started: bool) -> Iterator[_Run]:
+    def in_file(self, text: str, path: Path) -> Iterator[_Run]:
         """What a Python file imports."""
         imports = _imports(text)
         if imports is None:
             yield _Run((), "it is not Python code that can be read here")
-        if is_started:
-            self._add_first(Path(os.path.realpath(path)).parent)
-            self._add_first(path.parent)
+        if "sys.path" in text:
+            yield _Run((), "it changes sys.path, and may import from other directories")
         for module, names, level in imports or ():
             if level:
                 place = path.parents[min(level, len(path.parents)) - 1]
                 yield from self._import_from(place, module, names)
-            else:
-                folders = [path.parent, self._project, self._project / "src"]
-                folders += _folders_above(path, self._project)
-                yield from self._import(module, names, folders)
+                continue
+            folders = [path.parent, self._project, self._project / "src"]
+            folders += _folders_above(path, self._project)
+            runs = list(self._import(module, names, folders))
+            yield from runs
+            if path.parent == self._project and runs:
+                self._expose(module)
 
     def in_commands(
         self,
@@ -355,49 +493,36 @@ class _Modules:
         directories: Sequence[Path],
         texts: Iterable[str] = (),
     ) -> Iterator[_Run]:
-        """What Python imports that is given its code on a command line, or on its input."""
+        """What Python imports that is given its code on a command line, or on its input.
+
+        The first directory that has it counts: it comes onto the search path.
+        """
         codes = [code for argv in commands if (code := _python_code(argv)) is not None]
-        if self._has_safe_path or not codes:
-            return
-        for each in directories:
-            self._add_first(each)
-        folders = [*directories, self._project, self._project / "src"]
-        for code in (*codes, *texts):
+        for code in (*codes, *texts) if codes else ():
             for module, names, level in _imports(code) or ():
-                if not level:
-                    yield from self._import(module, names, folders)
+                for place in directories if not level else ():
+                    runs = list(self._import(module, names, [place]))
+                    if runs and place == self._project:
+                        self._expose(module)
+                    # It is not searched in `src`, unless it is installed from there.
+                    is_import = place in (self._project, self._project / "src")
+                    yield from (run._replace(is_import=is_import) for run in runs)
+                    if runs:
+                        break
 
-    def find_shadows(self) -> Iterator[Path]:
-        """The files that are imported in the place of the standard library."""
-        self.has_news = False
-        for place in list(self._first):
-            for name in sorted(_STANDARD & self._listing(place).keys()):
-                yield from self._files_of(place, name)
-
-    def find_beside(self) -> Iterator[Path]:
-        """All modules in the directories that come first, if there are installed ones that they may replace."""
-        for place in self._first if self._has_others else ():
-            for name in sorted(filter(str.isidentifier, self._listing(place))):
-                yield from self._files_of(place, name)
-
-    def _add_first(self, place: Path) -> None:
-        if place not in self._first:
-            self._first[place] = None
-            self.has_news = True
+    def _expose(self, module: str) -> None:
+        self.exposed[f"the module {module} is in the top directory of the project"] = None
 
     def _import(self, module: str, names: tuple[str, ...], folders: list[Path]) -> Iterator[_Run]:
         """A module, the packages that contain it, and modules in it: Python runs each of them."""
         top, parts = module.partition(".")[0], module.split(".")
         if top in sys.stdlib_module_names:
-            folders = folders[:1]
-        runs: list[_Run] = []
+            return
         for place in dict.fromkeys(folders):
             for count in range(1, len(parts) + 1):
-                runs += self._module(place, ".".join(parts[:count]))
+                yield from self._module(place, ".".join(parts[:count]))
             if names:
-                runs += self._import_from(place, module, names)
-        self._has_others |= not runs and top not in sys.stdlib_module_names
-        yield from runs
+                yield from self._import_from(place, module, names)
 
     def _import_from(self, place: Path, module: str, names: Iterable[str]) -> Iterator[_Run]:
         """The modules that are imported from a package."""
@@ -434,6 +559,15 @@ class _Modules:
             pass
         self._listings[place] = found
         return found
+
+
+def _files_of_module(argv: Sequence[str]) -> Iterator[str]:
+    """The words that stand for the module of `python -m` among what a command starts."""
+    code = _python_code(argv) or ""
+    for path in (
+        files_of_program(code.removeprefix("import ")) if code.startswith("import ") else ()
+    ):
+        yield from (path, f"src/{path}")
 
 
 def _python_code(argv: Sequence[str]) -> str | None:

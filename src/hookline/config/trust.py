@@ -18,7 +18,12 @@ from typing import Any
 
 from hookline.config.layers import Layer
 from hookline.config.locations import user_folder
-from hookline.config.script_dependencies import find_dependencies, find_module_files, is_script
+from hookline.config.script_dependencies import (
+    code_below,
+    find_dependencies,
+    find_module_files,
+    is_script,
+)
 from hookline.errors import TrustError
 from hookline.shell_text import UNKNOWN
 from hookline.shell_text.started import StartSearch
@@ -214,44 +219,33 @@ def trust_file(environ: Mapping[str, str]) -> TrustFile:
 
 
 def fingerprints(project: Path, layers: Iterable[Layer]) -> dict[str, str]:
-    """The hash of each configuration file, as it was read, and of each file that it names.
-
-    It is empty for a module that would be imported in the place of an installed one: what counts is that it is there.
-    """
+    """The hash of each configuration file, as it was read, and of each file that it names."""
     texts = {Path(layer.name): layer.text for layer in layers}
-    named, beside = _find_files(project, layers)
+    named = named_files(project, layers)
     prints = {
         _relative(project, path): hashlib.sha256(text.encode()).hexdigest()
         for path, text in texts.items()
     }
-    prints |= {_relative(project, path): "" for path in beside}
     return {**prints, **{_relative(project, path): _hash(path) for path in named}}
 
 
 def named_files(project: Path, layers: Iterable[Layer]) -> list[Path]:
-    """The files that configuration files name, and what these run."""
-    return _find_files(project, layers)[0]
-
-
-def _find_files(project: Path, layers: Iterable[Layer]) -> tuple[list[Path], tuple[Path, ...]]:
-    """The files that configuration files name, and modules that would be imported in the place of installed ones."""
+    """The files that configuration files name, what these run, and all code in the directories of these."""
     layers = list(layers)
     texts = {Path(layer.name) for layer in layers}
     searches = [each for layer in layers for each in _command_searches(layer.data)]
-    commands = [argv for each in searches for argv in each.commands]
-    scripts = {word for each in searches for word, _, is_script in each.started if is_script}
     said = {path for each in layers for path in _named_files(project, each.data)}
-    said.update(path for word in scripts for path in _files_at(project, word) if path.is_file())
-    found = find_dependencies(project, sorted(said - texts), commands=commands)
+    found = find_dependencies(project, searches=searches)
+    said.update(find_dependencies(project, sorted(said - texts)).files)
     targets = {target for each in layers for target in _targets(each.data)}
     modules = {path for each in targets for path in find_module_files(project, each)}
-    named = sorted({*(said - texts), *found.files, *modules})
+    named = sorted({*said, *found.files, *modules, *code_below(found.folders)} - texts)
     if len(named) > _MAX_FILES:
         raise TrustError(
             f"the configuration of {project} names more than {_MAX_FILES} files.",
             remedy="Name smaller directories in it.",
         )
-    return named, found.beside
+    return named
 
 
 def _targets(data: Any, key: str = "") -> Iterator[str]:
@@ -283,12 +277,9 @@ def _command_searches(data: Any) -> Iterator[StartSearch]:
         yield search
 
 
-def read_texts(project: Path, paths: Iterable[Path], names: Iterable[Path] = ()) -> dict[str, str]:
-    """The text of each file that is kept, to show later what has changed. Large files and binary ones are not.
-
-    Of `names` no text is kept: what may change is only which of them there are.
-    """
-    texts = {_relative(project, path): "" for path in names}
+def read_texts(project: Path, paths: Iterable[Path]) -> dict[str, str]:
+    """The text of each file that is kept, to show later what has changed. Large files and binary ones are not."""
+    texts: dict[str, str] = {}
     left = _MAX_TEXTS
     for path in dict.fromkeys(paths):
         try:

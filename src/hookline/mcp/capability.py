@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hookline.agent import hook
+from hookline.command_hooks.trusted_files import held_paths
 from hookline.errors import BuildError, ToolSourceError, UsageError
 from hookline.extras import install_command
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import ToolHookContext
 from hookline.mcp.pins import Pins, PinStore
-from hookline.mcp.server import McpServer, tool_names
+from hookline.mcp.server import McpServer, ServerCommand, tool_names
 from hookline.tools import AnyTool
 
 if TYPE_CHECKING:
@@ -111,6 +113,14 @@ class McpServers:
                 self._given[tool.name] = (connection, theirs)
             made += [*named.values(), *readers(connection, named)]
         return made
+
+    def protected_files(self) -> set[str]:
+        """The directories that servers load from: one that is started again must be the same."""
+        held: set[str] = set()
+        for each in (server.target for server in self.servers):
+            if isinstance(each, ServerCommand):
+                held |= held_paths(each.as_hook(), Path(each.directory))
+        return held
 
     def hooks(self) -> list[Registration]:
         """The hook that asks a person before a tool runs that is not what was trusted."""

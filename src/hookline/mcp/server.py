@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hookline.capabilities.options import check_positive
+from hookline.command_hooks.handler import Handler, HookSource, Level
 from hookline.errors import BuildError
 
 DEFAULT_TIMEOUT = 60.0
@@ -34,6 +35,15 @@ class ServerCommand(msgspec.Struct, frozen=True):
     cwd: str | None = None
     search: Mapping[str, str] = {}
     """Variables by which it finds programs and modules. They are no secrets, and `env` counts before them."""
+
+    def as_hook(self, level: Level = Level.CODE) -> Handler:
+        """A hook with the same command: it is in the same danger, so the same rules say what it loads."""
+        return Handler(HookSource("hookline", level), "", argv=self.words, env=self.env)
+
+    @property
+    def directory(self) -> str:
+        """The directory that it starts in."""
+        return os.path.realpath(self.cwd or os.curdir)
 
     def __repr__(self) -> str:
         return f"ServerCommand({self.program!r}, {list(self.args)!r}, env={list(self.env)})"

@@ -41,6 +41,8 @@ class StartSearch(CommandSearch):
         self.started: list[Started] = []
         self.texts: list[str] = []
         """What is assigned, and what is read: files, and texts in here-documents."""
+        self.assigned: list[tuple[str, str]] = []
+        """Variables that are set, with their values."""
         self.is_cut = False
         """Whether there was more to look at than is looked at."""
 
@@ -71,6 +73,7 @@ class StartSearch(CommandSearch):
     def assign(self, name: str, value: str) -> None:
         """Note what a variable is set to: it may be used in a program that is not read."""
         self.texts.append(value)
+        self.assigned.append((name, value))
         super().assign(name, value)
 
     def stage(self, stage: PipelineStage) -> None:

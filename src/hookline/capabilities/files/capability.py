@@ -34,6 +34,8 @@ from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED,
 from hookline.containment.jail import plain_names
 from hookline.containment.protected import INSTRUCTIONS_BELOW
 from hookline.containment.session_files import is_readable
+from hookline.definition import Definition
+from hookline.definition.definition import Note
 from hookline.errors import (
     BuildError,
     FileJailError,
@@ -134,6 +136,11 @@ class Files:
         options["name"] = function.__name__.removeprefix("_")
         options["root"] = self.jail.root
         return tool(run, **options)
+
+    def notes(self, definition: Definition) -> Iterable[Note]:
+        """Nothing; but what guards the agent is not for its tools to change."""
+        self._guard.held = definition.protected_files
+        return ()
 
     def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""

@@ -40,6 +40,8 @@ class Guard:
         self._asked = asked
         self._shown = shown
         self._real_root = real_path(jail.root)
+        self.held: tuple[str, ...] = ()
+        """Files and directories by which the agent is guarded, as whole paths."""
         self._written: dict[tuple[str, str], str] = {}
         """The paths of calls as a model wrote them, by run and call, if links were in them."""
 
@@ -137,7 +139,12 @@ class Guard:
         try:
             if isinstance(path, str):
                 self._refuse_home(path)
-                self._jail.locate(_join(base, path), to_change=changes)
+                true = self._jail.locate(_join(base, path), to_change=changes)
+                if changes and self._is_held(true):
+                    return (
+                        f"'{path}' belongs to a hook or a server of this agent, or is in the directory of its scripts, "
+                        "so it cannot be changed here; the user can change it outside of the run"
+                    )
             if isinstance(pattern, str):
                 refuse_leading_out(pattern)
         except (NoSuchFileError, FileKindError):
@@ -145,6 +152,10 @@ class Guard:
         except (FileJailError, ToolError) as error:
             return str(error)
         return ""
+
+    def _is_held(self, true: str) -> bool:
+        full = f"{os.path.normpath(f'{self._real_root}/{true}')}/"
+        return any(full.startswith(f"{each}/") for each in self.held)
 
     def _has_moved(self) -> bool:
         """Whether another directory is in the place of the root: what its name says of it is not true any more."""

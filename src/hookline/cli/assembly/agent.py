@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -16,9 +16,9 @@ from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
-from hookline.command_hooks import CommandHooks, Handler, HookSource, Level
+from hookline.command_hooks import CommandHooks, Level
 from hookline.command_hooks.script import search_variables
-from hookline.command_hooks.trusted_files import script_folders
+from hookline.command_hooks.trusted_files import MOVE_IT, exposure, script_folders
 from hookline.config import Settings
 from hookline.config.locations import data_folder
 from hookline.config.schema import AgentSettings
@@ -27,6 +27,10 @@ from hookline.drivers import ScriptedDriver
 from hookline.errors import AuthenticationError, BuildError, ConfigError, UsageError
 from hookline.flow import ErrorClass, ErrorPolicy
 from hookline.journal import JournalStore, Listener
+
+if TYPE_CHECKING:
+    from hookline.mcp import McpServer
+    from hookline.mcp.server import ServerCommand
 
 _SCRIPT = "script:"
 _OBJECTIONS = 8
@@ -317,22 +321,27 @@ async def _open_servers(settings: Settings, stack: contextlib.AsyncExitStack) ->
                 cwd = settings.project if each.cwd is None else settings.project / each.cwd
                 env, program = _expand(each.env, where), each.command or ""
                 made = McpServer.stdio(program, each.args, env=env, cwd=cwd, **common)
-                search = _search_variables((program, *each.args), name, settings)
-                target = msgspec.structs.replace(made.target, search=search)
-                servers.append(msgspec.structs.replace(made, target=target))
+                servers.append(_with_search(made, settings))
     pins = data_folder(os.environ) / "pins.json"
     pins.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return await stack.enter_async_context(McpServers(*servers, pins=pins))
 
 
-def _search_variables(argv: tuple[str, ...], name: str, settings: Settings) -> dict[str, str]:
-    """Variables with which a server finds programs and modules: those of hooks, which are in the same danger."""
-    project = settings.project
+def _with_search(server: McpServer, settings: Settings) -> McpServer:
+    """A server with the variables by which it finds programs and modules: those of hooks."""
+    command, name, project = cast("ServerCommand", server.target), server.name, settings.project
     origins = (settings.where("mcp", name, key) for key in ("command", "args"))
     level = Level.PROJECT if any(each.startswith(f"{project}/") for each in origins) else Level.USER
+    handler = command.as_hook(level)
+    words = exposure(handler, project)
+    if words:
+        raise ConfigError(
+            f"the MCP server '{name}' cannot be protected from commands: {words}.",
+            remedy=f"{MOVE_IT[0].upper()}{MOVE_IT[1:]}.",
+        )
     path = {"PATH": os.environ["PATH"]} if "PATH" in os.environ else {}
-    handler = Handler(HookSource("hookline", level), "", argv=argv)
-    return search_variables(handler, path, project, script_folders(handler, project))
+    search = search_variables(handler, path, project, script_folders(handler, project))
+    return msgspec.structs.replace(server, target=msgspec.structs.replace(command, search=search))
 
 
 def _expand(values: Mapping[str, str], where: str) -> dict[str, str]:

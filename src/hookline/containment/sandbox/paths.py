@@ -56,7 +56,7 @@ class SandboxPaths:
     protect: tuple[str, ...] = ()
     """Further names below what can be written that stay as they are, as `deploy/keys`."""
     keep: tuple[str | Path, ...] = ()
-    """Further files and directories that stay as they are, where they exist when a command starts."""
+    """Further files and directories that stay as they are. Missing ones cannot be made."""
     unprotected: tuple[str, ...] = ()
     """Names of the table of protected ones that may be changed after all, as `.vscode`."""
     tmp: str | Path | None = None
@@ -238,17 +238,22 @@ def held_names(root: Path, paths: SandboxPaths) -> list[str]:
     linked = [name for name in linked if is_kept_by_its_target(root, name, paths)]
     names = [name for name in HELD if name not in linked]
     names += [*_targets(root, linked), *environments_below(root), *paths.protect]
-    names += [
-        os.path.relpath(kept, root)
-        for kept in find_existing(paths.keep)
-        if inside_any(kept, [root])
-    ]
+    names += filter(None, (_kept_name(path, root) for path in paths.keep))
     for home in map(Path, homes()):
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
     names += _own_settings(root)
     return without(paths.unprotected, names)
+
+
+def _kept_name(path: str | Path, root: Path) -> str:
+    """What to hold for a path that is kept, relative to the root: itself, or the first part of it that is missing."""
+    real = real_path(os.path.expanduser(path))
+    if not real.startswith(f"{root}/"):
+        return ""
+    name = os.path.relpath(real, root)
+    return next((each for each in prefixes(name) if not os.path.lexists(f"{root}/{each}")), name)
 
 
 def _own_settings(root: Path) -> Iterator[str]:

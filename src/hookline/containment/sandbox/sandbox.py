@@ -251,7 +251,8 @@ class Sandbox:
         return False
 
     def keep(self, *paths: str | Path) -> None:
-        """From the next command on, leave these as they are where they exist: what your own program writes, say."""
+        """From the next command on, leave these as they are: what your own program writes, say. Missing ones cannot be
+        made."""
         kept = dict.fromkeys((*self.paths.keep, *paths))
         self.paths = replace(self.paths, keep=tuple(kept))
         self._view = replace(self._view, paths=self.paths)
