@@ -348,3 +348,33 @@ def test_an_answer_that_is_broken_is_an_error_of_its_request(text: bytes) -> Non
 def test_an_invalid_message_is_ignored(text: bytes) -> None:
     """Servers print all kinds of things."""
     assert read_message(text) is None
+
+
+async def test_a_server_imports_nothing_from_the_directory_it_starts_in(
+    tmp_path: Path, plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a clone that nobody trusts. A script has the modules beside itself, and `env` counts."""
+    canary = tmp_path / "CANARY"
+    (tmp_path / "json.py").write_text(f"open({str(canary)!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    module = McpServer.stdio(sys.executable, ["-m", "json.tool", "/dev/null"], name="tool")
+    with pytest.raises(ToolSourceError):
+        await McpServers(module).__aenter__()
+    async with McpServers(plain()):
+        pass
+    assert not canary.exists()
+    (tmp_path / "own.py").write_text("import sys\nsys.exit('found')\n")
+    for env, words in (({}, "No module named own"), ({"PYTHONSAFEPATH": ""}, "found")):
+        own = McpServer.stdio(sys.executable, ["-m", "own"], env=env, name="own")
+        (tmp_path / "json.py").unlink(missing_ok=True)
+        with pytest.raises(ToolSourceError, match=words):
+            await McpServers(own).__aenter__()
+
+
+def test_the_directory_of_a_servers_script_is_held(tmp_path: Path) -> None:
+    """A server that is started again must be the same: neither commands nor tools write there."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/server.py").write_text("")
+    server = McpServer.stdio("python3", ["tools/server.py", "src"], cwd=tmp_path)
+    held = McpServers(server, McpServer.http("https://b.example/mcp", name="far")).protected_files()
+    assert held == {str(tmp_path / "tools")}

@@ -684,3 +684,23 @@ def test_what_is_closed_to_us_need_not_be_hidden() -> None:
             [sys.executable, "-c", AS_NOBODY, *paths], capture_output=True, text=True, check=True
         )
     assert said.stdout == "[False, True, True, False, True]\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read files of others")
+def test_private_files_of_root_in_the_homes_of_others_are_hidden(tmp_path: Path) -> None:
+    """The home of a service below /var holds a file of root's."""
+    work, app = tmp_path / "work", tmp_path / "opt/app"
+    for each in (work, app):
+        each.mkdir(parents=True)
+    for each in (tmp_path, *tmp_path.parents[:2], app.parent, app):
+        each.chmod(0o755)
+    (app / "server.conf").write_text("a secret\n")
+    (app / "server.conf").chmod(0o600)
+    look = f"""
+from hookline.containment.sandbox import Sandbox, home
+usual = home.homes
+home.homes = lambda: [*usual(), "/var/opt/app"]
+print(Sandbox({str(work)!r}, "required").run_sync("ls /var/opt/app; cat /var/opt/app/*").text)
+"""
+    printed = in_mounts_of_its_own(BOUND, app.parent, "/var/opt", sys.executable, look)
+    assert printed.strip() == "server.conf"

@@ -449,3 +449,14 @@ def test_what_somebody_makes_meanwhile_gets_no_second_name(
     finally:
         protection.release()
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["of the user"]
+
+
+def test_what_is_kept_and_missing_cannot_be_made(tmp_path: Path) -> None:
+    """Nor a directory above it that is missing; the root itself is never kept."""
+    (tmp_path / "there").mkdir()
+    sandbox = Sandbox(tmp_path, "required")
+    sandbox.keep(tmp_path / "gone", tmp_path / "no/where", tmp_path / "there", tmp_path)
+    tried = "touch gone; mkdir no; touch there/x; echo x > other"
+    assert sandbox.run_sync(tried).exit_code == 0
+    assert sorted(os.listdir(tmp_path)) == ["other", "there"]
+    assert os.listdir(tmp_path / "there") == []

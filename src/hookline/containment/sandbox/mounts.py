@@ -348,10 +348,11 @@ class MountPlan:
         return outermost(found)
 
     def _private(self) -> Iterator[str]:
-        """What of root's is to be hidden: not what the agent works in or is shown, nor a home."""
-        used = [*map(str, self._roots), *self._homes, *self._named, *self._needed]
+        """What of root's is to be hidden: not what the agent works in or is shown, nor its home. In the home of somebody
+        else single files of root's are."""
+        used = [*map(str, self._roots), *self._named, *self._needed, real_path(Path.home())]
         used += map(os.path.expanduser, self._job.grant.reveal)
-        around = {place for each in used for place in prefixes(each)}
+        around = {place for each in (*used, *self._homes) for place in prefixes(each)}
         for path in private_of_root():
             is_used = path in around or inside_any(path, used)
             if not is_used and self._is_seen(path) and os.path.lexists(path):
