@@ -267,3 +267,19 @@ def test_trusting_says_which_variables_go_where(place: Any) -> None:
     for name in ("FIRST_KEY", "SECOND_KEY", "THIRD_KEY", "FOURTH_KEY"):
         assert f"is given ${name}\n" in shown
     assert "NEVER_SENT" not in shown
+
+
+def test_a_server_that_nothing_can_protect_is_not_started(place: Any) -> None:
+    """Its module is where commands can write. `trust` says so; a script in a directory of its own is started."""
+    model = place.script({"say": "Hi."})
+    place.write("tools/server.py", "import sys\nsys.exit('it was started')\n")
+    table = '[mcp.own]\ncommand = "python3"\nargs = %s\n'
+    place.write("hookline.toml", table % '["-m", "tools.server"]')
+    assert "not covered: it is not run: the module tools.server is in" in place.run("trust").stdout
+    done = place.run("run", "--model", model, "x")
+    assert "the MCP server 'own' cannot be protected from commands" in done.stderr
+    place.write("hookline.toml", table % '["tools/server.py"]')
+    assert "not covered" not in place.run("trust").stdout
+    assert "it was started" in place.run("run", "--model", model, "x").stderr
+    place.write("tools/org.py", "")
+    assert "tools/org.py" in place.run("run", "--model", model, "x").stderr

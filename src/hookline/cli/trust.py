@@ -6,7 +6,7 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from hookline.command_hooks import (
     CommandHooks,
     Handler,
     HookSource,
+    Level,
     TrustedHooks,
     TrustStore,
     not_covered,
@@ -254,11 +255,13 @@ def _describe(data: dict[str, Any], project: Path) -> Iterator[str]:
         if what:
             words = what if isinstance(what, str) else " ".join(what)
             yield f"runs at {printable(hook['on'])}: {printable(words)}"
-            yield from _not_covered(hook.get("command", ""), project)
+            yield from _not_covered(hook.get("command", ""), hook, project)
             yield from _variables(VARIABLE.findall(" ".join(hook.get("headers", {}).values())))
     for name, server in data.get("mcp", {}).items():
         words = " ".join([server.get("command", server.get("url", "")), *server.get("args", ())])
         yield f"starts the MCP server {printable(name)}: {printable(words)}"
+        argv = [server.get("command", ""), *server.get("args", ())]
+        yield from _not_covered(argv if argv[0] else "", server, project)
         values = [*server.get("headers", {}).values(), *server.get("env", {}).values()]
         yield from _variables(VARIABLE.findall(" ".join(values)))
     for name, agent in data.get("agents", {}).items():
@@ -274,8 +277,9 @@ def _variables(names: Iterable[str]) -> list[str]:
     return [f"  is given {listed}"] if listed else []
 
 
-def _not_covered(command: str | list[str], project: Path) -> list[str]:
-    """Lines about what a command hook runs that is not part of the hash."""
+def _not_covered(command: str | list[str], table: Mapping[str, Any], project: Path) -> list[str]:
+    """Lines about what a hook or a server runs that is not part of the hash, or cannot be protected."""
     text, argv = (command, None) if isinstance(command, str) else ("", tuple(command))
-    handler = Handler(HookSource("hookline"), "", command=text, argv=argv)
+    source, env = HookSource("hookline", Level.PROJECT), table.get("env", {})
+    handler = Handler(source, "", command=text, argv=argv, env=env)
     return [f"  not covered: {printable(words)}" for words in not_covered(handler, project)]

@@ -125,6 +125,9 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     said += line.dependencies(line.scripts()).unseen
     if "PYTHONSAFEPATH" in handler.env:
         said.append("PYTHONSAFEPATH is set, so Python may import what is in the top directory")
+    words = exposure(handler, project)
+    if words:
+        said.insert(0, f"it is not run: {words}; {MOVE_IT}")
     return tuple(dict.fromkeys(said))
 
 

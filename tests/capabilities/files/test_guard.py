@@ -158,3 +158,32 @@ def test_other_configuration_is_blocked_and_not_asked_about(root: Path) -> None:
     result, asked = run(Files(root), turn, answer=True)
     assert statuses(result) == ["blocked"] * len(names)
     assert asked == []
+
+
+def test_what_guards_the_agent_is_not_changed(root: Path) -> None:
+    """Files and directories that a capability protects, also missing ones; others can be written, and all be read."""
+
+    class Guards:
+        name = "guards"
+
+        def hooks(self) -> list[Any]:
+            return []
+
+        def protected_files(self) -> list[str]:
+            return [str(root / "scripts"), str(root / "x.sh")]
+
+    (root / "scripts").mkdir()
+    (root / "scripts/a.py").write_text("a")
+    (root / "link").symlink_to("scripts")
+    paths = ("scripts/new.py", "x.sh", "link/org.py", "scripts", "scripts2.py", "y.sh")
+    made = [call("write", path=each, content="x") for each in paths]
+    builder = AgentBuilder().with_driver(
+        ScriptedDriver([*made, call("read", path="scripts/a.py"), say("done")])
+    )
+    agent = builder.with_capability(Files(root)).with_capability(Guards()).build()
+    result = agent.run_sync("Go.")
+    *written, read = (made.text for step in result.steps for made in step.results)
+    refused = ["belongs to a hook or a server of this agent" in each for each in written]
+    assert refused == [True, True, True, True, False, False]
+    assert "a" in read
+    assert sorted(each.name for each in (root / "scripts").iterdir()) == ["a.py"]

@@ -348,8 +348,7 @@ class MountPlan:
         return outermost(found)
 
     def _private(self) -> Iterator[str]:
-        """What of root's is to be hidden: not what the agent works in or is shown, nor its home. In the home of somebody
-        else single files of root's are."""
+        """What of root's is to be hidden: not what the agent works in or is shown, nor root's home."""
         used = [*map(str, self._roots), *self._named, *self._needed, real_path(Path.home())]
         used += map(os.path.expanduser, self._job.grant.reveal)
         around = {place for each in (*used, *self._homes) for place in prefixes(each)}
