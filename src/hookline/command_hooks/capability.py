@@ -251,6 +251,7 @@ class CommandHooks:
 
     def hooks(self) -> Iterator[Registration]:
         """A hook for each handler, and the hooks that these need: to protect their files, and to remember."""
+        self.runner.prepare(self.handlers)
         for point, handlers in self._by_point().items():
             yield from self._at(point, handlers)
         self._protected = self.protected_files()

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -208,8 +208,7 @@ class Runner:
         """Shows text in place of the model's. Without it, such hooks only observe."""
         self.models = HookModels()
         self.variables = SessionVariables()
-        self._script_folders: dict[int, tuple[Handler, tuple[str, ...]]] = {}
-        self._exposures: dict[int, tuple[Handler, str]] = {}
+        self._origins: dict[int, tuple[Handler, tuple[str, tuple[str, ...]]]] = {}
         # Matchers look at the call alone, so that `explain` knows without a run whether a hook would be asked.
         self._anywhere = RunFacts(str(project), self.cwd, "")
         self._transcripts: dict[type[Transcripts], Transcripts] = {}
@@ -326,7 +325,7 @@ class Runner:
     async def _ask(
         self, handler: Handler, ctx: AgentContext, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
-        problem = self._exposure_of(handler) or _describe_change(handler)
+        problem = self._origins_of(handler)[0] or _describe_change(handler)
         if problem:
             is_denied = can_decide(handler, ctx.point)
             return HookReply(denied(problem) if is_denied else failed(problem), not_started(""))
@@ -366,26 +365,26 @@ class Runner:
         if handler.in_argument:  # without a shell, which could read it as commands
             argv, body = (*argv, body.decode().strip()), b""
         env = dialect_of(handler).event_variables(payload)
-        folders = self._folders_of(handler)
+        _, folders = self._origins_of(handler)
         env |= environment(handler, facts, self.variables.of(handler, facts), folders)
         if ctx.has_run and ctx.run.is_replay:
             env["HOOKLINE_REPLAY"] = "1"
         cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
 
-    def _exposure_of(self, handler: Handler) -> str:
-        """Why a hook is not run although it is trusted, as that was when it was first run."""
-        if id(handler) not in self._exposures:
+    def prepare(self, handlers: Iterable[Handler]) -> None:
+        """Note what hooks load, before a command can change that."""
+        for handler in handlers:
+            self._origins_of(handler)
+
+    def _origins_of(self, handler: Handler) -> tuple[str, tuple[str, ...]]:
+        """Why a hook is not run although it is trusted, or nothing; and the directories of its Python scripts."""
+        if id(handler) not in self._origins:
             words = exposure(handler, self.project)
             words = words and f"it cannot be protected from commands: {words}; {MOVE_IT}"
-            self._exposures[id(handler)] = handler, words
-        return self._exposures[id(handler)][1]
-
-    def _folders_of(self, handler: Handler) -> tuple[str, ...]:
-        """The directories of its Python scripts, as they were when it was first run."""
-        if id(handler) not in self._script_folders:
-            self._script_folders[id(handler)] = handler, script_folders(handler, self.project)
-        return self._script_folders[id(handler)][1]
+            folders = script_folders(handler, self.project)
+            self._origins[id(handler)] = handler, (words, folders)
+        return self._origins[id(handler)][1]
 
     def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""

@@ -81,7 +81,7 @@ class ScriptDependencies(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One thing that a script runs: the places where it may be, the first that exists counts; and words otherwise."""
+    """One thing that a script runs: the places where it may be, the likely ones first; and words if it is nowhere."""
 
     places: tuple[Path, ...]
     words: str = ""
@@ -174,19 +174,22 @@ class _DependencySearch:
 
     def _files_of(self, runs: Iterable[_Run], shown: str = "") -> Iterator[tuple[Path, bool]]:
         for run in islice(dict.fromkeys(runs), _MAX_RUNS):
-            there: Path | None = None
+            there: list[Path] = []
             for place in run.places:
-                if _is_file(place, self._project):
-                    there = place
-                elif not run.is_folder and _is_file(place / "__main__.py", self._project):
-                    there = place / "__main__.py"
-                if not run.is_import:
-                    self._add_folder(place) if run.is_folder else self._add_place(there or place)
-                if there is not None:
-                    yield there, not run.is_import
-                    break
-            if there is None and run.words:
+                path = place if run.is_folder else self._file_at(place)
+                if path is not None and not run.is_folder:
+                    there.append(path)
+                # A missing file counts where it would come before one that there is.
+                if not run.is_import and (path is not None or not there):
+                    self._add_folder(place) if run.is_folder else self._add_place(path or place)
+            yield from ((each, not run.is_import) for each in there)
+            if not there and run.words:
                 self._unseen[f"{shown}: {run.words}" if shown else run.words] = None
+
+    def _file_at(self, place: Path) -> Path | None:
+        """The file that is run at a place. Python runs `__main__.py` of a directory."""
+        found = (each for each in (place, place / "__main__.py") if _is_file(each, self._project))
+        return next(found, None)
 
     def _add_place(self, path: Path) -> None:
         """Note where a file is loaded from, or would be if it were there."""
@@ -349,6 +352,9 @@ def _in_commands(
 ) -> Iterator[_Run]:
     """What commands in a script run, or those in a file that we only imagine: the line of a hook."""
     words = [word for argv in search.commands for word in argv]
+    moves = [argv[1] for argv in search.commands if argv[0] in ("cd", "pushd") and len(argv) > 1]
+    bases = [place for word in moves for place in _find_named_file(word, "", path, project).places]
+    bases = [place for place in bases if place.is_relative_to(project) and _is_directory(place)]
     folders = [
         place
         for word in islice(dict.fromkeys(words), _MAX_RUNS)
@@ -365,12 +371,13 @@ def _in_commands(
         if word in modules_run:
             continue
         if is_script or "/" in word or UNKNOWN in word or _kind_of(word):
-            run = _find_named_file(word, written if is_script else "", path, project)
+            run = _find_named_file(word, written if is_script else "", path, project, bases)
             further = (
                 Path(os.path.normpath(each / word)) for each in folders if UNKNOWN not in word
             )
-            # Without a text it is a word of a line that cannot be read.
-            likely = run.places if written else filter(_exists, run.places)
+            # Without a text it is a word of a line that cannot be read; `run` may be a word of a program.
+            is_path = written and ("/" in word or "." in word)
+            likely = run.places if is_path else filter(_exists, run.places)
             yield run._replace(places=(*filter(_exists, further), *likely))
         elif is_task_runner(word):
             yield _Run((), f"{os.path.basename(word)} runs commands from other files")
@@ -384,16 +391,18 @@ def _in_variables(
         for entry in value.split(":") if name in _SEARCH_VARIABLES else ():
             if entry.strip(UNKNOWN):
                 places = _find_named_file(entry, "", path, project).places
-                there = tuple(filter(_exists, places)) or places
-                yield _Run(there[:1], is_folder=not _is_file(there[0], project) if there else False)
+                for place in list(filter(_exists, places)) or places:
+                    yield _Run((place,), is_folder=not _is_file(place, project))
 
 
-def _find_named_file(word: str, written: str, path: Path, project: Path) -> _Run:
-    """The file that a word names. The word may begin with a value that only the shell knows."""
+def _find_named_file(
+    word: str, written: str, path: Path, project: Path, moves: Iterable[Path] = ()
+) -> _Run:
+    """The file that a word names, also after a `cd`. The word may begin with a value that only the shell knows."""
     _, mark, tail = word.replace("\0", "").rpartition(UNKNOWN)
     bases: list[Path] = []
     if not mark:
-        bases = [project, path.parent]
+        bases = [project, path.parent, *moves]
         if tail.startswith("~/"):  # `$HOME/` is read as this
             tail = os.path.expanduser(tail)
     elif tail.startswith("/"):

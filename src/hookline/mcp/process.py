@@ -13,7 +13,6 @@ import re
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import cast
 
 import anyio
@@ -24,8 +23,6 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from hookline.command_hooks.script import search_variables
-from hookline.command_hooks.trusted_files import script_folders
 from hookline.containment.processes import AsyncProcess, Standard, StartedProcess, start_program
 from hookline.errors import ToolSourceError
 from hookline.mcp.server import ServerCommand
@@ -105,15 +102,8 @@ class ServerProcess:
 
     def _start(self, standard: Standard) -> StartedProcess:
         command = self._command
-        env = get_default_environment()
-        cwd = Path(command.directory)
-        search = command.search
-        if not search:
-            handler = command.as_hook()
-            search = search_variables(handler, env, cwd, script_folders(handler, cwd))
-        return start_program(
-            command.words, {**env, **search, **command.env}, str(cwd), standard, grace=_GRACE
-        )
+        env = {**get_default_environment(), **command.search, **command.env}
+        return start_program(command.words, env, command.directory, standard, grace=_GRACE)
 
     async def _leave(self) -> None:
         """Let the server end by itself; then terminate it; then kill it. What it started ends with it."""

@@ -40,6 +40,19 @@ class ServerCommand(msgspec.Struct, frozen=True):
         """A hook with the same command: it is in the same danger, so the same rules say what it loads."""
         return Handler(HookSource("hookline", level), "", argv=self.words, env=self.env)
 
+    def with_search(self, level: Level = Level.CODE, project: Path | None = None) -> ServerCommand:
+        """The command with the variables by which it finds programs and modules: those of hooks.
+
+        They are made once: a server may be started again after a command has changed what would be found.
+        """
+        from hookline.command_hooks.script import search_variables  # takes a while to load
+        from hookline.command_hooks.trusted_files import script_folders
+
+        handler, top = self.as_hook(level), project or Path(self.directory)
+        path = {"PATH": os.environ["PATH"]} if "PATH" in os.environ else {}
+        search = search_variables(handler, path, top, script_folders(handler, top))
+        return msgspec.structs.replace(self, search=search)
+
     @property
     def directory(self) -> str:
         """The directory that it starts in."""
@@ -143,7 +156,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
             env=dict(env or {}),
             cwd=None if cwd is None else os.fspath(cwd),
         )
-        return _server(target, Path(program).stem, options)
+        return _server(target.with_search(), Path(program).stem, options)
 
     @staticmethod
     def http(

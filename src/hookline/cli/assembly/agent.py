@@ -17,8 +17,7 @@ from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
 from hookline.command_hooks import CommandHooks, Level
-from hookline.command_hooks.script import search_variables
-from hookline.command_hooks.trusted_files import MOVE_IT, exposure, script_folders
+from hookline.command_hooks.trusted_files import MOVE_IT, exposure
 from hookline.config import Settings
 from hookline.config.locations import data_folder
 from hookline.config.schema import AgentSettings
@@ -332,16 +331,13 @@ def _with_search(server: McpServer, settings: Settings) -> McpServer:
     command, name, project = cast("ServerCommand", server.target), server.name, settings.project
     origins = (settings.where("mcp", name, key) for key in ("command", "args"))
     level = Level.PROJECT if any(each.startswith(f"{project}/") for each in origins) else Level.USER
-    handler = command.as_hook(level)
-    words = exposure(handler, project)
+    words = exposure(command.as_hook(level), project)
     if words:
         raise ConfigError(
             f"the MCP server '{name}' cannot be protected from commands: {words}.",
             remedy=f"{MOVE_IT[0].upper()}{MOVE_IT[1:]}.",
         )
-    path = {"PATH": os.environ["PATH"]} if "PATH" in os.environ else {}
-    search = search_variables(handler, path, project, script_folders(handler, project))
-    return msgspec.structs.replace(server, target=msgspec.structs.replace(command, search=search))
+    return msgspec.structs.replace(server, target=command.with_search(level, project))
 
 
 def _expand(values: Mapping[str, str], where: str) -> dict[str, str]:
