@@ -164,16 +164,16 @@ def test_a_users_server_finds_nothing_of_a_project(place: Any) -> None:
 
 
 def test_trust_in_a_server_or_a_hook_is_bound_to_what_it_imports(place: Any) -> None:
-    """A module that is named, and what would be imported in the place of another."""
-    server = '[mcp.time]\ncommand = "python3"\nargs = ["-m", "tools.server"]\n'
-    hook = '[[hooks]]\non = "before_tool_use"\ncommand = "python3 -m tools.guard"\n'
+    """A script that is named, and all code beside it: it may be imported in the place of another."""
+    server = '[mcp.time]\ncommand = "python3"\nargs = ["tools/server.py"]\n'
+    hook = '[[hooks]]\non = "before_tool_use"\ncommand = "cd tools && python3 -m guard"\n'
     for text, source in ((server, "tools/server.py"), (hook, "tools/guard.py")):
         place.write("hookline.toml", text)
         place.write("tools/__init__.py", "")
         place.write(source, "import yaml\n")
         assert place.run("trust", ".").returncode == 0
         assert source in place.run("trust", "--show", ".").stdout
-        for new in ("json.py", "tools/yaml.py", "idna.so", source):
+        for new in ("tools/org.py", "tools/yaml.py", "tools/lib/idna.so", source):
             before = (place.project / new).read_text() if (place.project / new).exists() else None
             place.write(new, "changed = True\n")
             shown = place.run("trust", "--show", ".")
