@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hookline.command_hooks import Handler, HookSource, definition_digest, not_covered
 from hookline.command_hooks.trusted_files import named_files, scripts_of
+from hookline.config import script_dependencies
 
 
 @pytest.fixture
@@ -191,6 +192,19 @@ def test_all_code_in_a_directory_for_hooks_is_covered(project: Path) -> None:
     assert sorted(named_files(handler, project)) == [
         str(project / ".claude/hooks" / name) for name in ("guard.py", "rules/one.py")
     ]
+
+
+def test_there_is_an_end_to_the_code_beside_a_script(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read at every start. What is left out is said."""
+    monkeypatch.setattr(script_dependencies, "MAX_CODE", 2)
+    handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js")
+    assert not_covered(handler, project) == ()
+    for name in ("a.js", "b.js"):
+        (project / "lib" / name).write_text("")
+    assert not_covered(handler, project) == ("lib has 2 files of code or more",)
+    assert len(named_files(handler, project)) == 3
 
 
 def test_a_module_of_the_project(project: Path) -> None:

@@ -116,13 +116,16 @@ def exposure(handler: Handler, project: Path) -> str:
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     """What a hook runs that its trust is not bound to, in words, as far as that shows."""
-    from hookline.config.script_dependencies import describe_program
+    from hookline.config.script_dependencies import MAX_CODE, code_below, describe_program
 
     line = CommandLine(handler, project)
     named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
     paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
     said = list(filter(None, (describe_program(path, project) for path in paths)))
     said += line.dependencies(line.scripts()).unseen
+    for folder in line.dependencies([]).folders:
+        if len(list(code_below([folder]))) == MAX_CODE:
+            said.append(f"{folder.relative_to(project)} has {MAX_CODE:,} files of code or more")
     if "PYTHONSAFEPATH" in handler.env:
         said.append("PYTHONSAFEPATH is set, so Python may import what is in the top directory")
     words = exposure(handler, project)

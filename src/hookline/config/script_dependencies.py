@@ -56,6 +56,7 @@ _CODE = frozenset(
     ".sh .bash .zsh .fish .py .pyw .pyc .so .pyd .pth .js .mjs .cjs .ts .mts .cts .tsx .jsx .node .rb .pl .pm .php "  # noqa: SIM905 - a table of names
     ".lua .ps1 .psm1 .bat .cmd .awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
 )
+MAX_CODE = 1_000
 _NOT_CODE = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
 """Directories whose content changes all the time, or is installed."""
 _ASSIGNED = r"([A-Za-z_]\w*)\+?=(.*)"
@@ -217,13 +218,19 @@ class _DependencySearch:
 
 
 def code_below(folders: Iterable[Path]) -> Iterator[Path]:
-    """All code in some directories, without installed packages and bytecode: any of it may be loaded."""
+    """All code in some directories, without installed packages and bytecode: any of it may be loaded.
+
+    Of each directory not more than `MAX_CODE` files, which are read at every start.
+    """
     for folder in dict.fromkeys(folders):
-        if folder.name in _NOT_CODE or (folder / "pyvenv.cfg").is_file():
-            continue
-        for place, inner, names in os.walk(folder):
-            inner[:] = sorted(name for name in inner if name not in _NOT_CODE)
-            yield from filter(is_code, (Path(place, name) for name in sorted(names)))
+        if folder.name not in _NOT_CODE and not (folder / "pyvenv.cfg").is_file():
+            yield from islice(_code_in(folder), MAX_CODE)
+
+
+def _code_in(folder: Path) -> Iterator[Path]:
+    for place, inner, names in os.walk(folder):
+        inner[:] = sorted(name for name in inner if name not in _NOT_CODE)
+        yield from filter(is_code, (Path(place, name) for name in sorted(names)))
 
 
 def is_code(path: Path) -> bool:
