@@ -84,7 +84,14 @@ def held_paths(handler: Handler, project: Path) -> set[str]:
     """
     line = CommandLine(handler, project)
     found = line.dependencies([])
-    held = {os.path.realpath(each) for each in (*found.folders, *found.names)}
+    places = [*found.folders, *found.names]
+    if (
+        not handler.source.level.is_repository
+    ):  # a missing file is probably not meant to be in the project
+        places = [
+            each for each in places if any(path.is_relative_to(each) for path in found.started)
+        ]
+    held = {os.path.realpath(each) for each in places}
     top = os.path.realpath(project)
     for folder in found.folders:
         entries = (
