@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hookline.capabilities.hooks import Hooks
     from hookline.capabilities.limits import ErrorHandling, Limits
     from hookline.capabilities.metadata import Metadata
+    from hookline.capabilities.open_telemetry import OpenTelemetry
     from hookline.capabilities.redaction import Redaction
     from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
     from hookline.capabilities.skills import Skills
@@ -35,6 +36,7 @@ _HOME = {
     "hooks": "Hooks",
     "limits": "ErrorHandling Limits",
     "metadata": "Metadata",
+    "open_telemetry": "OpenTelemetry",
     "redaction": "Redaction",
     "self_critique": "Critique Draft SelfCritique",
     "skills": "Skills",
@@ -60,6 +62,7 @@ __all__ = [
     "Hooks",
     "Limits",
     "Metadata",
+    "OpenTelemetry",
     "Redaction",
     "SelfCritique",
     "Skills",

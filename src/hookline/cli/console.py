@@ -38,12 +38,13 @@ from hookline.journal import (
     JournalStore,
     ReasoningDelta,
     Record,
+    RunHandedOver,
     TextDelta,
     ToolProgress,
 )
 from hookline.state import Decision, ErrorInfo, PendingApproval, RunStatus, StopReason
 
-_NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress)
+_NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, RunHandedOver)
 _GRACE = 0.3
 """Seconds after the time limit in which the limit itself can stop the run, between two steps."""
 Resume = Callable[["RunResult", dict[str, Decision]], "Coroutine[Any, Any, RunResult]"]

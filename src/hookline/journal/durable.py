@@ -23,7 +23,9 @@ from hookline.journal.store import Claim, JournalStore
 from hookline.state import AssistantMessage, Attachment, Decision, Log, Message
 
 Listener = Callable[[Record], object]
-"""Gets every record as it happens. What it returns is ignored; what it raises never reaches the run."""
+"""Gets every record as it happens. What it returns is ignored; what it raises never reaches the run.
+
+One that says `hears_deltas = False` does not read text piece by piece: for it alone no model is asked to stream."""
 Redact = Callable[[Any], Any]
 """Gives a JSON value without secrets: the very same object if there were none."""
 RedactContent = Callable[..., Any]
@@ -58,8 +60,8 @@ class Durable:
 
     @property
     def is_heard(self) -> bool:
-        """Whether anyone listens."""
-        return bool(self._listeners)
+        """Whether anyone reads along, piece by piece."""
+        return any(getattr(each, "hears_deltas", True) for each in self._listeners)
 
     @property
     def store(self) -> JournalStore | None:

@@ -405,6 +405,10 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
     step: int = 0
 
 
+class RunHandedOver(Record, frozen=True, gc=False, omit_defaults=True, tag="handed_over"):
+    """This process drives the run no more, and another continues it. Not journalled."""
+
+
 def start_of(records: Iterable[Record]) -> RunStarted | None:
     """The record with which a run began; None while it is queued. Usually it is the first one."""
     return next((record for record in records if isinstance(record, RunStarted)), None)

@@ -46,7 +46,14 @@ from hookline.agent.run_index import RunIndex, hook_error_of, recorded_exception
 from hookline.errors import PastError, RunHandedOverError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Plan, run_hooks
-from hookline.journal import RECORD_VERSION, PromptSubmitted, RunStarted, RunTakenUp, StepFinished
+from hookline.journal import (
+    RECORD_VERSION,
+    PromptSubmitted,
+    RunHandedOver,
+    RunStarted,
+    RunTakenUp,
+    StepFinished,
+)
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,
@@ -82,7 +89,9 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                 ending = await _steps(run, ending)
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
             except RunHandedOverError:
-                raise  # nothing is written: to the journal this process is dead
+                # Nothing is written: to the journal this process is dead.
+                run.durable.tell(RunHandedOver(run.run_id, len(run.durable.records), run.at))
+                raise
             except Exception as error:
                 ending = await _lose(run, error)
         except asyncio.CancelledError as error:
