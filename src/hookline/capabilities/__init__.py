@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.open_telemetry import OpenTelemetry
     from hookline.capabilities.redaction import Redaction
+    from hookline.capabilities.run_log import JsonLines, RunLog
     from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
     from hookline.capabilities.skills import Skills
     from hookline.capabilities.structured_output import StructuredOutput
@@ -38,6 +39,7 @@ _HOME = {
     "metadata": "Metadata",
     "open_telemetry": "OpenTelemetry",
     "redaction": "Redaction",
+    "run_log": "JsonLines RunLog",
     "self_critique": "Critique Draft SelfCritique",
     "skills": "Skills",
     "structured_output": "StructuredOutput",
@@ -60,10 +62,12 @@ __all__ = [
     "ErrorHandling",
     "Files",
     "Hooks",
+    "JsonLines",
     "Limits",
     "Metadata",
     "OpenTelemetry",
     "Redaction",
+    "RunLog",
     "SelfCritique",
     "Skills",
     "StructuredOutput",

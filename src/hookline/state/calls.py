@@ -164,6 +164,11 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """A hook or a person kept the call from running, or its result from being seen."""
         return self.status in _KEPT_FROM_RUNNING_OR_SEEING
 
+    @property
+    def is_of_unknown_tool(self) -> bool:
+        """There is no tool of this name: the name is the model's own, and may be anything."""
+        return self.error is not None and self.error.type == "hookline.errors.UnknownToolError"
+
     def with_result(self, value: object) -> ToolResult:
         """A success with this value instead; None is a value like any other."""
         return msgspec.structs.replace(

@@ -367,7 +367,7 @@ class RunTracer:
                 names.TOOL_TYPE: "function",
             }
             parent = self._step(run, step, at).context
-            span = self._open(f"{names.EXECUTE_TOOL} {name}", at, attributes, parent)
+            span = self._open(f"{names.EXECUTE_TOOL} {name}".rstrip(), at, attributes, parent)
             run.calls[call_id] = span
         return span
 
@@ -397,7 +397,8 @@ class RunTracer:
     def _settle(self, run: RunSpans, record: CallSettled) -> None:
         """What came of a call. One that did not run has a span without a length."""
         result = record.result
-        span = self._call(run, record.step, result.call_id, result.name, record.at)
+        name = "" if result.is_of_unknown_tool else result.name
+        span = self._call(run, record.step, result.call_id, name, record.at)
         del run.calls[result.call_id]
         span.span.set_attribute("hookline.tool.status", result.status.value)
         if result.decided_by:
