@@ -551,6 +551,10 @@ def _worker_flags(parser: argparse.ArgumentParser) -> None:
     attempts = "a run fails that was taken up so often without a step made (5)"
     add("--max-attempts", metavar="N", type=int, default=5, help=attempts)
     add("--queue", metavar="NAME", help="a queue to work on (default)", **_MANY)
+    health = "answer /alive and /ready over HTTP; without HOST on this machine only"
+    add("--health", metavar="[HOST:]PORT", help=health)
+    log = "text, or lines of JSON with what happens in the runs, without content (text)"
+    add("--log", choices=("text", "json"), default="text", help=log)
     _add_database_flags(parser)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Mapping
+
+from msgspec.structs import replace
 
 from hookline.agent import Agent, AgentBuilder
 from hookline.cli.exits import Exit
@@ -15,10 +16,15 @@ from hookline.errors import BuildError, HooklineError
 
 def work(arguments: argparse.Namespace) -> int:
     """Drive runs until a signal comes."""
+    from hookline.capabilities.run_log import log_as_json, log_as_text
     from hookline.workers import Worker  # the engine takes its time
 
     agents = _load_agents(arguments.agents)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    if arguments.log == "json":
+        log_as_json("dbos")
+        agents = {name: _with_log(each) for name, each in agents.items()}
+    else:
+        log_as_text()
     worker = Worker(
         queue_of(arguments),
         agents,
@@ -26,6 +32,7 @@ def work(arguments: argparse.Namespace) -> int:
         concurrency=arguments.concurrency,
         grace=arguments.grace,
         max_attempts=arguments.max_attempts,
+        health=arguments.health,
     )
     worker.run_to_exit()
     return Exit.DONE
@@ -61,6 +68,13 @@ def _load_agents(target: str) -> dict[str, Agent]:
         raise
     except HooklineError as error:
         raise BuildError(error.message, remedy=error.remedy) from error
+
+
+def _with_log(agent: Agent) -> Agent:
+    from hookline.capabilities import RunLog
+
+    definition = agent.definition
+    return Agent(replace(definition, listeners=(*definition.listeners, RunLog())))
 
 
 def _built(name: str, thing: object) -> Agent:

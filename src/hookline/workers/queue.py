@@ -52,6 +52,12 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
+_WAITING = f"""
+SELECT queue_name, count(*),
+    greatest(0, extract(epoch FROM now()) - min(greatest(created_at, delay_until_epoch_ms)) / 1000.0)::float8
+FROM "{{schema}}".workflow_status WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' GROUP BY queue_name
+"""
+
 
 class QueueEntry(NamedTuple):
     """An entry of the queue that a worker has taken and not finished."""
@@ -59,6 +65,15 @@ class QueueEntry(NamedTuple):
     id: str
     queue: str
     worker: str
+
+
+class WaitingRuns(NamedTuple):
+    """The runs that wait in a queue."""
+
+    queue: str
+    length: int
+    age: float
+    """Seconds since the oldest was queued, or was to begin."""
 
 
 class QueueJournal(PostgresJournal):
@@ -183,6 +198,12 @@ class QueueJournal(PostgresJournal):
     async def find_taken(self) -> list[QueueEntry]:
         """What workers have taken and not finished."""
         return await self._in_thread(lambda: list(self._taken()), is_long=True)
+
+    def measure_queues(self) -> list[WaitingRuns]:
+        """How many runs wait in each queue that has some, by the clock of the database. For any thread."""
+        query = _WAITING.format(schema=self.engine_schema)
+        with self._transaction() as (_, raw):
+            return [WaitingRuns(str(queue), *rest) for queue, *rest in raw.execute(query)]
 
     async def take_over(self, forgotten: Collection[str] = ()) -> list[QueueEntry]:
         """Queue again what workers have taken who are dead: nobody holds the lock with their name.

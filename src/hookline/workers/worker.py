@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
@@ -41,7 +42,9 @@ from hookline.journal import (
     reopen,
     story_of,
 )
+from hookline.workers.health import parse_address, serve_health
 from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, QueueJournal
+from hookline.workers.telemetry import observe_queues, send_rest
 
 _LOOK_SECONDS = 1.0
 """Between two looks for dead workers, and for the lock of this one."""
@@ -67,6 +70,7 @@ class Worker:
         concurrency: int = 10,
         grace: float = 25.0,
         max_attempts: int = 5,
+        health: str | None = None,
     ) -> None:
         for option, value, least in (
             ("concurrency", concurrency, 1),
@@ -81,6 +85,8 @@ class Worker:
         self.concurrency = concurrency
         self.grace = grace
         self.max_attempts = max_attempts
+        self.health = None if health is None else parse_address(health)
+        """Where it says whether it is alive and ready: `[HOST:]PORT`, without a host on this machine only."""
         self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
         self._driven: dict[asyncio.Task[bool], str] = {}
         self._stopping = asyncio.Event()
@@ -94,6 +100,27 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`. Then every run is handed over after its step, at the latest after `grace` seconds."""
+        async with AsyncExitStack() as stack:
+            if self.health is not None:
+                await stack.enter_async_context(serve_health(self.health, self.check))
+            observe_queues(self.journal)
+            await self._work()
+
+    async def check(self) -> dict[str, bool]:
+        """What has to be true for the worker to be ready."""
+        try:
+            await asyncio.to_thread(self.journal.measure_queues)
+        except JournalError:
+            is_reached = False
+        else:
+            is_reached = True
+        return {
+            "database": is_reached,
+            "agents": bool(self.agents),
+            "working": self._lock is not None and not self._stopping.is_set(),
+        }
+
+    async def _work(self) -> None:
         self._lock = await self.journal.claim(self.name)
         engine = await self._launch()
         watches = [
@@ -194,7 +221,13 @@ class Worker:
                     raise
             except Exception as error:
                 failures += 1
-                _log.exception("run '%s' cannot be continued (%d)", run_id, failures)
+                about = {"run_id": run_id, "failures": failures}
+                _log.exception(
+                    "run '%s' cannot be continued (%d)",
+                    run_id,
+                    failures,
+                    extra={"hookline": about},
+                )
                 await asyncio.sleep(min(failures, _LONGEST_PAUSE))
                 if failures >= self.max_attempts and not isinstance(error, JournalError):
                     await self._fail(run_id, f"{type(error).__name__}: {error}")
@@ -253,7 +286,8 @@ class Worker:
             try:
                 await work()
             except Exception as error:  # the server may be away, and comes back
-                _log.warning("the queue cannot be looked at: %s", error)
+                about = {"error": type(error).__name__}
+                _log.warning("the queue cannot be looked at: %s", error, extra={"hookline": about})
             await asyncio.sleep(seconds)
 
     async def _look(self) -> None:
@@ -273,7 +307,8 @@ class Worker:
         forgotten = (mine - self._entries) & self._without_body
         self._without_body = mine - self._entries
         for entry in await self.journal.take_over(forgotten):
-            _log.info("%s of %s is queued again", entry.id, entry.worker)
+            about = {"entry": entry.id, "worker": entry.worker}
+            _log.info("%s of %s is queued again", *entry[::2], extra={"hookline": about})
 
     async def _find_answers(self) -> None:
         """Queue runs that wait and have an answer in the inbox, whoever put it there."""
@@ -293,6 +328,7 @@ async def _exit_after(work: Any) -> None:
         _log.exception("the worker failed")
         code = 1
     finally:
+        await asyncio.to_thread(send_rest)
         os._exit(code)
 
 

@@ -97,12 +97,18 @@ def _is_wanted(signal: str) -> bool:
     return True
 
 
-def send_rest() -> None:
-    """Send what is left and end the providers of the environment. For processes that end without `atexit`, too."""
+def send_rest(*, is_last: bool = False) -> None:
+    """Send what is left and end the providers of the environment.
+
+    `is_last`: also those that the application has set, because the process ends without `atexit`.
+    """
     with _making:
         made, _made[:] = [*_made], []
-    # The API has no `shutdown`; these are of the SDK.
-    endings = [getattr(each, "shutdown", None) for providers in made for each in providers]
+    ended = [each for providers in made for each in providers]
+    if is_last:
+        ended += [trace.get_tracer_provider(), metrics.get_meter_provider()]
+    # The API has no `shutdown`; providers of the SDK do.
+    endings = [getattr(each, "shutdown", None) for each in ended]
     threads = [threading.Thread(target=each, daemon=True) for each in endings if each is not None]
     for thread in threads:
         thread.start()

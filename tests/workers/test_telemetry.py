@@ -1,0 +1,113 @@
+"""A worker as its operator sees it: traces, metrics, logs and health, of one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from otlp_receiver import attributes_of, receiving
+from postgres_server import wait_until
+
+from hookline import RunStatus
+
+AGENTS = """
+import time
+from pathlib import Path
+
+from hookline import AgentBuilder, tool
+from hookline.capabilities import OpenTelemetry
+from hookline.testing import ScriptedDriver, call, say
+
+@tool
+def wait(what: str) -> str:
+    "Wait until a file is there."
+    while not Path({folder!r}, "go").exists():
+        time.sleep(0.01)
+    return "Nightingale"
+
+turns = [call("wait", what="hunter22"), say("Nightingale")]
+driver = ScriptedDriver(turns)
+agent = AgentBuilder().with_id("shop").with_driver(driver).with_tools(wait)
+AGENTS = {{"shop": agent.with_capability(OpenTelemetry())}}
+"""
+
+
+def get(address: str) -> tuple[int, Any]:
+    """The status and the answer of an address; 0 if nobody is there."""
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+    except OSError:
+        return 0, None
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_an_operator_sees_a_worker(work: Any, tmp_path: Path) -> None:
+    """Its health, the queue while runs wait, their spans, and lines of JSON in which nobody says anything."""
+    (tmp_path / "shop.py").write_text(AGENTS.format(folder=str(tmp_path)))
+    journal = work.journal
+    for number in range(3):
+        journal.submit_sync("shop", "For Nightingale.", run_id=f"r{number}")
+    journal.submit_sync("shop", "Later.", run_id="later", delay=3600)
+    (waiting,) = journal.measure_queues()
+    assert (waiting.queue, waiting.length) == ("default", 3)
+    assert 0 <= waiting.age < 3600
+    port = free_port()
+    log = tmp_path / "log"
+    with receiving() as receiver, log.open("wb") as stderr:
+        environment = {
+            **os.environ,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+            "OTEL_METRIC_EXPORT_INTERVAL": "200",
+        }
+        database = ["--database", work.postgres.url(), "--schema", journal.database.schema]
+        options = ["--health", str(port), "--log", "json", "--concurrency", "1", "--grace", "30"]
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "hookline", "worker", *database, *options, "shop:AGENTS"],
+            env=environment,
+            cwd=tmp_path,
+            stderr=stderr,
+        )
+        work.workers.append(worker)
+        wait_until(lambda: get(f"http://127.0.0.1:{port}/ready")[0] == 200, log.read_text())
+        assert get(f"http://127.0.0.1:{port}/alive") == (200, {"alive": True})
+        ready = {"ready": True, "database": True, "agents": True, "working": True}
+        assert get(f"http://127.0.0.1:{port}/ready") == (200, ready)
+        # One is driven, and two wait.
+        wait_until(
+            lambda: [point.as_int for point, _ in receiver.points("hookline.queue.length")] == [2],
+            "two runs wait",
+        )
+        ((point, about),) = receiver.points("hookline.queue.age")
+        assert (about, point.as_double >= 0) == ({"hookline.queue.name": "default"}, True)
+        (tmp_path / "go").touch()
+        work.wait_for("r0", RunStatus.COMPLETED)
+        worker.terminate()
+        assert worker.wait() == 0
+        # What was left was sent before the process ended.
+        runs = [each for each in receiver.spans if each.name == "invoke_agent shop"]
+        assert "r0" in [attributes_of(each)["hookline.run.id"] for each in runs]
+        assert not any(each.parent_span_id for each in runs)
+        assert receiver.points("hookline.runs")
+        sent = receiver.text()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    ended = [each for each in lines if each.get("event") == "result" and each["run_id"] == "r0"]
+    assert [each["status"] for each in ended] == ["completed"]
+    for word in ("Nightingale", "hunter22"):
+        assert word not in sent + log.read_text()
