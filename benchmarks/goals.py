@@ -29,6 +29,8 @@ GOALS = (
     Goal("  x a bare step", "hook_x_bare", 0.12),
     Goal("one more sync hook: us", "sync_hook_us"),
     Goal("  x a bare step", "sync_hook_x_bare", 0.12),
+    Goal("OpenTelemetry, no exporter: x a step", "idle_tracing_x_step", 1.05),
+    Goal("  with an exporter, three spans: us more", "tracing_us"),
     Goal("step at N = 1,000: us", "late_step_us"),
     Goal("  x the bare loop there", "late_step_x_bare", 5, limit=8),
     Goal("  x a step at N = 10", "growth_1000", 1.1),

@@ -31,8 +31,18 @@ def measure_step(bench: Bench) -> None:
         if name == HOOKLINE:
             add_hook(name, "first_hook", first, bare)
             add_hook(name, "sync_hook", cost_of_hooks(worker, "sync", step)[1], bare)
+            add_tracing(worker, name)
             book.add(BARE.name, "step_us", bare)
             add_hook(BARE.name, "hook", cost_of_hooks(bench.bare, "async", bare)[1], bare)
+
+    def add_tracing(worker: Worker, name: str) -> None:
+        # Right after each other: a step without it, with it and no exporter, with an exporter.
+        plain, idle, sending = (
+            worker.step_us(*EARLY, budget, Workload(tracing=each))
+            for each in ("", "idle", "sending")
+        )
+        book.add(name, "idle_tracing_x_step", idle / plain)
+        book.add(name, "tracing_us", sending - plain)
 
     def cost_of_hooks(
         worker: Worker, kind: Literal["async", "sync"], step: float

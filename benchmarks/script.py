@@ -23,6 +23,7 @@ class Workload:
     # The rest is asked of Hookline only.
     kind: Literal["async", "sync"] = "async"  # of the no-op hooks
     derive: Literal["", "metadata", "message"] = ""  # what a hook derives each step, and drops
+    tracing: Literal["", "idle", "sending"] = ""  # OpenTelemetry, without and with an exporter
 
 
 class Script:

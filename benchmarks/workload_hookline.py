@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from hookline import AgentBuilder, ToolCall, ToolHookContext, tool
+from hookline.capabilities import OpenTelemetry
 from hookline.drivers import InferenceRequest, InferenceResponse, Turn
 from hookline.state import Usage
 from script import ARGUMENTS, FINAL, NAP_SECONDS, PROMPT, Run, Script, Workload
@@ -81,6 +83,25 @@ def drop_message(ctx: ToolHookContext) -> None:
     ctx.state.with_user_message("x")
 
 
+def open_telemetry(is_sending: bool) -> OpenTelemetry:
+    """Tracing, with an exporter that forgets what it gets, in its own thread, or with none."""
+    if not is_sending:
+        return OpenTelemetry()
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    class Forgetful(SpanExporter):
+        """Nobody."""
+
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            """Forget them."""
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Forgetful()))
+    return OpenTelemetry(tracer_provider=provider)
+
+
 def build(workload: Workload) -> Run:
     """An agent with its hooks, its tool and raised limits."""
     driver = FakeDriver(workload.tool)
@@ -96,6 +117,8 @@ def build(workload: Workload) -> Run:
         builder.on_after_tool_use(pair[1], name=f"after-{n}")
     if workload.derive:
         builder.on_before_tool_use(drop_metadata if workload.derive == "metadata" else drop_message)
+    if workload.tracing:
+        builder.with_capability(open_telemetry(is_sending=workload.tracing == "sending"))
     agent = builder.build()
 
     async def run(script: Script) -> object:

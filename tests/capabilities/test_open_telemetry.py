@@ -329,7 +329,10 @@ def test_content_is_sent_only_if_it_is_asked_for(traced: Traced) -> None:
             """Log in."""
             raise ValueError(f"wrong password {password} of Alice")
 
-        turns = [call("login", user="alice", password="hunter22"), say(f"It is {TOKEN}, Alice.")]
+        both = calls(
+            call("login", user="alice", password="hunter22"), call("burglar", what="hunter22")
+        )
+        turns = [both, say(f"It is {TOKEN}, Alice.")]
         builder = (
             AgentBuilder()
             .with_system_prompt("You serve Alice.")
@@ -345,7 +348,7 @@ def test_content_is_sent_only_if_it_is_asked_for(traced: Traced) -> None:
 
     silent = run(traced.capability())
     assert "execute_tool login" in silent
-    for word in ("Alice", "alice", "hunter22", TOKEN, "wrong password"):
+    for word in ("Alice", "alice", "hunter22", "burglar", TOKEN, "wrong password"):
         assert word not in silent, word
     told = run(traced.capability(content=True))
     for word in ("I am Alice", "You serve Alice", "alice", "[redacted:github-token]", "It is"):

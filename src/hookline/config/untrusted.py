@@ -66,6 +66,8 @@ _UNRESTRICTIVE_OPTIONS: dict[str, tuple[str, ...]] = {
     "approvals": ("allow", "expire_after"),
     "bash": ("max_chars", "name", "output_dir", "pass_env", "place", "sandbox", "show"),
     "files": ("fsync", "images", "ripgrep", "show"),
+    "open_telemetry": ("content", "meter_provider", "name", "tracer_provider"),
+    "run_log": ("name", "path"),
 }
 _OF_RULE = frozenset({"on", "match", "do", "reason", "name"})
 _NEVER = frozenset({"base_url", "api_key", "headers"})
