@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hookline import __version__
 from hookline.workers.queue import QueueJournal
 
 if TYPE_CHECKING:
@@ -18,7 +17,10 @@ def observe_queues(journal: QueueJournal) -> None:
         from opentelemetry.metrics import Observation
 
         from hookline.capabilities.open_telemetry import conventions
-        from hookline.capabilities.open_telemetry.providers import find_providers
+        from hookline.capabilities.open_telemetry.providers import (
+            find_providers,
+            instrumentation_scope,
+        )
     except ImportError:
         return
     providers = find_providers()
@@ -32,7 +34,7 @@ def observe_queues(journal: QueueJournal) -> None:
 
         return callback
 
-    meter = providers.meter.get_meter(conventions.SCOPE, __version__, conventions.SCHEMA_URL)
+    meter = providers.meter.get_meter(*instrumentation_scope(), schema_url=conventions.SCHEMA_URL)
     meter.create_observable_gauge(
         "hookline.queue.length", [observe("length")], "{run}", "Runs that wait for a worker."
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 VERSION = "1.41.1"
 SCHEMA_URL = f"https://opentelemetry.io/schemas/{VERSION}"
-SCOPE = "hookline"
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"

@@ -6,8 +6,8 @@ import re
 
 from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 
-from hookline import __version__
 from hookline.capabilities.open_telemetry import conventions as names
+from hookline.capabilities.open_telemetry.providers import instrumentation_scope
 from hookline.state import ToolResult, Usage
 
 Attributes = dict[str, str | bool | int | float]
@@ -21,7 +21,7 @@ class Instruments:
 
     def __init__(self, provider: MeterProvider | None) -> None:
         meter = (provider or NoOpMeterProvider()).get_meter(
-            names.SCOPE, __version__, names.SCHEMA_URL
+            *instrumentation_scope(), schema_url=names.SCHEMA_URL
         )
         self._tokens = meter.create_histogram(
             names.TOKEN_USAGE,

@@ -21,11 +21,10 @@ from opentelemetry import context as current
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from hookline import __version__
 from hookline.capabilities.open_telemetry import content as said
 from hookline.capabilities.open_telemetry import conventions as names
 from hookline.capabilities.open_telemetry.instruments import Attributes, Instruments, agent_name
-from hookline.capabilities.open_telemetry.providers import Providers
+from hookline.capabilities.open_telemetry.providers import Providers, instrumentation_scope
 from hookline.journal import (
     ApprovalAsked,
     CallAdmitted,
@@ -112,7 +111,7 @@ class RunTracer:
         self._name = name
         self._content = content
         self._tracer = (providers.tracer or trace.NoOpTracerProvider()).get_tracer(
-            names.SCOPE, __version__, names.SCHEMA_URL
+            *instrumentation_scope(), schema_url=names.SCHEMA_URL
         )
         self._instruments = Instruments(providers.meter)
         self._runs: dict[str, RunSpans] = {}
@@ -136,11 +135,11 @@ class RunTracer:
 
     def __call__(self, record: Record) -> None:
         """A record was written."""
-        run = self._runs.get(record.run_id)
-        if run is not None:
+        spans = self._runs.get(record.run_id)
+        if spans is not None:
             handle = self._handlers.get(type(record))
             if handle is not None:
-                handle(run, record)
+                handle(spans, record)
         elif isinstance(record, RunStarted | RunTakenUp):
             self._begin(record)
 
@@ -163,43 +162,43 @@ class RunTracer:
         ]:
             parent = above.innermost.context  # a hook has started it
         span = self._open(names.INVOKE_AGENT, record.at, attributes, parent)
-        run = self._runs[run_id] = RunSpans(span)
+        spans = self._runs[run_id] = RunSpans(span)
         if isinstance(record, RunStarted):
-            self._identify(run, record)
+            self._identify(spans, record)
 
-    def _identify(self, run: RunSpans, whose: RunStarted | AgentState) -> None:
+    def _identify(self, spans: RunSpans, whose: RunStarted | AgentState) -> None:
         """Say whose run it is. The record of a run that is taken up does not."""
-        run.agent_id = whose.agent_id
-        name = agent_name(run.agent_id)
-        run.run.span.set_attributes({names.AGENT_ID: run.agent_id, **name})
+        spans.agent_id = whose.agent_id
+        name = agent_name(spans.agent_id)
+        spans.run.span.set_attributes({names.AGENT_ID: spans.agent_id, **name})
         if name:
-            run.run.span.update_name(f"{names.INVOKE_AGENT} {run.agent_id}")
+            spans.run.span.update_name(f"{names.INVOKE_AGENT} {spans.agent_id}")
         if whose.session_id:
-            run.run.span.set_attribute(names.CONVERSATION_ID, whose.session_id)
+            spans.run.span.set_attribute(names.CONVERSATION_ID, whose.session_id)
 
     def link(self, ctx: ExecutionHookContext) -> AgentState | None:
         """Link a resumed run to the span of the process before, and leave a note for the next."""
-        run = self._runs.get(ctx.state.run_id)
-        if run is None:
+        spans = self._runs.get(ctx.state.run_id)
+        if spans is None:
             return None
-        if not run.agent_id:
-            self._identify(run, ctx.state)
+        if not spans.agent_id:
+            self._identify(spans, ctx.state)
         earlier = _span_context(ctx.state.metadata.get(_NOTE))
         if ctx.resumed and earlier is not None:
-            run.run.span.add_link(earlier, {"hookline.link": "resumed"})
-        own = run.run.span.get_span_context()
+            spans.run.span.add_link(earlier, {"hookline.link": "resumed"})
+        own = spans.run.span.get_span_context()
         if not own.is_valid:
             return None
         note = f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
         return ctx.state.with_metadata(_NOTE, note)
 
-    def _submit(self, run: RunSpans, record: PromptSubmitted) -> None:
+    def _submit(self, spans: RunSpans, record: PromptSubmitted) -> None:
         if self._content:
             prompt = said.message_as_json("user", record.text)
-            run.run.span.set_attribute(names.INPUT_MESSAGES, prompt)
+            spans.run.span.set_attribute(names.INPUT_MESSAGES, prompt)
 
-    def _finish(self, run: RunSpans, record: RunFinished) -> None:
-        span = run.run.span
+    def _finish(self, spans: RunSpans, record: RunFinished) -> None:
+        span = spans.run.span
         stop_reason = "" if record.stop_reason is None else str(record.stop_reason)
         span.set_attributes(
             {
@@ -213,62 +212,62 @@ class RunTracer:
         if record.usage.cost is not None:
             span.set_attribute("hookline.usage.cost", record.usage.cost)
         if record.status is RunStatus.FAILED:
-            self._set_error(run.run, record.error, "failed")
+            self._set_error(spans.run, record.error, "failed")
         if self._content:
             span.set_attribute(
                 names.OUTPUT_MESSAGES, said.message_as_json("assistant", record.text)
             )
             if record.reason:
                 span.set_attribute("hookline.reason", said.as_text(record.reason))
-        self._instruments.count_run(run.agent_id, record.status.value, stop_reason)
-        self._close(run, record)
+        self._instruments.count_run(spans.agent_id, record.status.value, stop_reason)
+        self._close(spans, record)
 
-    def _hand_over(self, run: RunSpans, record: RunHandedOver) -> None:
-        run.run.span.set_attribute("hookline.run.status", "handed_over")
-        self._close(run, record)
+    def _hand_over(self, spans: RunSpans, record: RunHandedOver) -> None:
+        spans.run.span.set_attribute("hookline.run.status", "handed_over")
+        self._close(spans, record)
 
-    def _close(self, run: RunSpans, record: Record) -> None:
+    def _close(self, spans: RunSpans, record: Record) -> None:
         """End all that is open of a run."""
-        self._end_inference(run)
-        for call in run.calls.values():
+        self._end_inference(spans)
+        for call in spans.calls.values():
             call.end(record.at)
-        if run.step is not None:
-            run.step.end(record.at)
+        if spans.step is not None:
+            spans.step.end(record.at)
         attributes: Attributes = {
             names.OPERATION: names.INVOKE_AGENT,
-            names.PROVIDER: str(run.run.attributes.get(names.PROVIDER, names.OTHER)),
-            **agent_name(run.agent_id),
+            names.PROVIDER: str(spans.run.attributes.get(names.PROVIDER, names.OTHER)),
+            **agent_name(spans.agent_id),
         }
-        self._instruments.measure(run.run.end(record.at), attributes)
+        self._instruments.measure(spans.run.end(record.at), attributes)
         del self._runs[record.run_id]
         _owners.pop(record.run_id, None)
 
     # --- a step ---------------------------------------------------------------------------------------
 
-    def _step(self, run: RunSpans, index: int | None, at: float) -> OpenSpan:
+    def _step(self, spans: RunSpans, index: int | None, at: float) -> OpenSpan:
         """The span of a step, which begins with the first that is heard of it; of the run, if the step is over."""
-        if run.step is None and index is not None and index > run.settled_step:
-            run.step = self._open("step", at, {"hookline.step": index}, run.run.context)
-        return run.innermost
+        if spans.step is None and index is not None and index > spans.settled_step:
+            spans.step = self._open("step", at, {"hookline.step": index}, spans.run.context)
+        return spans.innermost
 
-    def _begin_step(self, run: RunSpans, record: StepStarted) -> None:
-        self._step(run, record.step, record.at)
+    def _begin_step(self, spans: RunSpans, record: StepStarted) -> None:
+        self._step(spans, record.step, record.at)
 
-    def _end_step(self, run: RunSpans, record: StepFinished | StepPaused) -> None:
-        self._end_inference(run)
-        if run.step is None:
+    def _end_step(self, spans: RunSpans, record: StepFinished | StepPaused) -> None:
+        self._end_inference(spans)
+        if spans.step is None:
             return
-        index = int(run.step.attributes["hookline.step"])
+        index = int(spans.step.attributes["hookline.step"])
         if isinstance(record, StepFinished):
             index = record.step.index
             outcome = record.step.outcome
             if outcome is not None and not outcome.should_continue:
-                run.step.span.set_attribute("hookline.run.stop_reason", str(outcome.stop_reason))
-                run.step.span.set_attribute("hookline.decided_by", outcome.resolved_by)
+                spans.step.span.set_attribute("hookline.run.stop_reason", str(outcome.stop_reason))
+                spans.step.span.set_attribute("hookline.decided_by", outcome.resolved_by)
         else:
-            run.step.span.set_attribute("hookline.run.status", RunStatus.PAUSED.value)
-        run.step.end(record.at)
-        run.step, run.settled_step = None, index
+            spans.step.span.set_attribute("hookline.run.status", RunStatus.PAUSED.value)
+        spans.step.end(record.at)
+        spans.step, spans.settled_step = None, index
 
     # --- models ---------------------------------------------------------------------------------------
 
@@ -278,17 +277,17 @@ class RunTracer:
         call_next: Callable[[InferenceHookContext], Awaitable[InferenceResponse]],
     ) -> InferenceResponse:
         """One question to a model."""
-        run = self._runs.get(ctx.state.run_id)
-        if run is None:
+        spans = self._runs.get(ctx.state.run_id)
+        if spans is None:
             return await call_next(ctx)
-        self._end_inference(run)
+        self._end_inference(spans)
         at, started = ctx.now, time.perf_counter()
         model = _model(ctx.request.model or ctx.run.model, ctx.run.model)
-        run.run.attributes.setdefault(names.PROVIDER, model[names.PROVIDER])
+        spans.run.attributes.setdefault(names.PROVIDER, model[names.PROVIDER])
         attributes: Attributes = {names.OPERATION: names.CHAT, **model}
         name = f"{names.CHAT} {model.get(names.REQUEST_MODEL, '')}".rstrip()
-        parent = self._step(run, ctx.step_index, at).context
-        span = run.inference = self._open(name, at, attributes, parent, SpanKind.CLIENT)
+        parent = self._step(spans, ctx.step_index, at).context
+        span = spans.inference = self._open(name, at, attributes, parent, SpanKind.CLIENT)
         self._describe_request(span, ctx)
         token = current.attach(trace.set_span_in_context(span.span))
         try:
@@ -324,9 +323,9 @@ class RunTracer:
                 system = said.as_json([{"type": "text", "content": request.system}])
                 span.span.set_attribute(names.SYSTEM_INSTRUCTIONS, system)
 
-    def _respond(self, run: RunSpans, record: ResponseReceived) -> None:
+    def _respond(self, spans: RunSpans, record: ResponseReceived) -> None:
         """What the hooks have left of an answer. Before that nothing of it is shown."""
-        span = run.inference
+        span = spans.inference
         if span is None:
             return
         finish = record.finish or ("tool_call" if record.calls else "stop")
@@ -336,29 +335,29 @@ class RunTracer:
         elif self._content:
             text = said.message_as_json("assistant", record.text, record.calls, finish)
             span.span.set_attribute(names.OUTPUT_MESSAGES, text)
-        self._end_inference(run)
+        self._end_inference(spans)
 
-    def _end_inference(self, run: RunSpans) -> None:
-        if run.inference is not None:
-            run.inference.end(run.inference.began)
-            run.inference = None
+    def _end_inference(self, spans: RunSpans) -> None:
+        if spans.inference is not None:
+            spans.inference.end(spans.inference.began)
+            spans.inference = None
 
-    def _consult(self, run: RunSpans, record: ModelConsulted) -> None:
+    def _consult(self, spans: RunSpans, record: ModelConsulted) -> None:
         """A hook has asked a model. When it began is not on record."""
         model = _model(record.response.model)
         attributes: Attributes = {names.OPERATION: names.CHAT, **model}
         self._instruments.count_tokens(record.response.usage, attributes)
         attributes |= {"hookline.hook.name": record.name, **_tokens(record.response.usage)}
-        parent = self._step(run, record.step, record.at).context
+        parent = self._step(spans, record.step, record.at).context
         name = f"{names.CHAT} {model.get(names.REQUEST_MODEL, '')}".rstrip()
         self._open(name, record.at, attributes, parent, SpanKind.CLIENT).end(record.at)
 
     # --- tools ----------------------------------------------------------------------------------------
 
     def _call(
-        self, run: RunSpans, step: int | None, call_id: str, name: str, at: float
+        self, spans: RunSpans, step: int | None, call_id: str, name: str, at: float
     ) -> OpenSpan:
-        span = run.calls.get(call_id)
+        span = spans.calls.get(call_id)
         if span is None:
             attributes: Attributes = {
                 names.OPERATION: names.EXECUTE_TOOL,
@@ -366,13 +365,13 @@ class RunTracer:
                 names.TOOL_CALL_ID: call_id,
                 names.TOOL_TYPE: "function",
             }
-            parent = self._step(run, step, at).context
+            parent = self._step(spans, step, at).context
             span = self._open(f"{names.EXECUTE_TOOL} {name}".rstrip(), at, attributes, parent)
-            run.calls[call_id] = span
+            spans.calls[call_id] = span
         return span
 
-    def _admit(self, run: RunSpans, record: CallAdmitted) -> None:
-        span = self._call(run, record.step, record.call.id, record.call.name, record.at)
+    def _admit(self, spans: RunSpans, record: CallAdmitted) -> None:
+        span = self._call(spans, record.step, record.call.id, record.call.name, record.at)
         if self._content:
             span.span.set_attribute(names.TOOL_ARGUMENTS, said.as_json(record.call.args))
 
@@ -382,11 +381,11 @@ class RunTracer:
         call_next: Callable[[ToolHookContext], Awaitable[ToolResult]],
     ) -> ToolResult:
         """A call that runs: what happens in it is below its span."""
-        run = self._runs.get(ctx.state.run_id)
-        if run is None:
+        spans = self._runs.get(ctx.state.run_id)
+        if spans is None:
             return await call_next(ctx)
         at, started = ctx.now, time.perf_counter()
-        span = self._call(run, ctx.state.step_count, ctx.tool_call.id, ctx.tool_call.name, at)
+        span = self._call(spans, ctx.state.step_count, ctx.tool_call.id, ctx.tool_call.name, at)
         token = current.attach(trace.set_span_in_context(span.span))
         try:
             return await call_next(ctx)
@@ -394,18 +393,18 @@ class RunTracer:
             current.detach(token)
             span.ended = at + time.perf_counter() - started
 
-    def _settle(self, run: RunSpans, record: CallSettled) -> None:
+    def _settle(self, spans: RunSpans, record: CallSettled) -> None:
         """What came of a call. One that did not run has a span without a length."""
         result = record.result
         name = "" if result.is_of_unknown_tool else result.name
-        span = self._call(run, record.step, result.call_id, name, record.at)
-        del run.calls[result.call_id]
+        span = self._call(spans, record.step, result.call_id, name, record.at)
+        del spans.calls[result.call_id]
         span.span.set_attribute("hookline.tool.status", result.status.value)
         if result.decided_by:
             span.span.set_attribute("hookline.decided_by", result.decided_by)
         attributes: Attributes = {
             names.OPERATION: names.EXECUTE_TOOL,
-            names.PROVIDER: str(run.run.attributes.get(names.PROVIDER, names.OTHER)),
+            names.PROVIDER: str(spans.run.attributes.get(names.PROVIDER, names.OTHER)),
         }
         if result.status in _FAILED:
             kind = self._set_error(span, result.error, result.status.value)
@@ -421,9 +420,9 @@ class RunTracer:
         if has_run:
             self._instruments.measure(seconds, attributes)
 
-    def _ask(self, run: RunSpans, record: ApprovalAsked) -> None:
+    def _ask(self, spans: RunSpans, record: ApprovalAsked) -> None:
         if record.approval is not None:
-            self._step(run, record.step, record.at).span.add_event(
+            self._step(spans, record.step, record.at).span.add_event(
                 "hookline.approval_asked",
                 {names.TOOL_NAME: record.approval.tool_call.name},
                 _nanoseconds(record.at),
@@ -431,15 +430,15 @@ class RunTracer:
 
     # --- hooks and errors -----------------------------------------------------------------------------
 
-    def _show_hooks(self, run: RunSpans, record: HooksPassed) -> None:
+    def _show_hooks(self, spans: RunSpans, record: HooksPassed) -> None:
         for each in record.each():
-            self._show_hook(run, each)
+            self._show_hook(spans, each)
 
-    def _show_hook(self, run: RunSpans, record: HookRan) -> None:
+    def _show_hook(self, spans: RunSpans, record: HookRan) -> None:
         if record.hook == self._name:
             return
         began = record.at - record.duration
-        parent = run.calls.get(record.call_id) or self._step(run, record.step, began)
+        parent = spans.calls.get(record.call_id) or self._step(spans, record.step, began)
         attributes: Attributes = {
             "hookline.hook.name": record.hook,
             "hookline.hook.point": record.point,
@@ -457,9 +456,9 @@ class RunTracer:
             self._set_error(span, record.error)
         span.end(record.at)
 
-    def _fail(self, run: RunSpans, record: ErrorRaised) -> None:
+    def _fail(self, spans: RunSpans, record: ErrorRaised) -> None:
         """What failed, and what the error policy decided."""
-        span = run.calls.get(record.call_id) or self._step(run, record.step, record.at)
+        span = spans.calls.get(record.call_id) or self._step(spans, record.step, record.at)
         error = record.error or ErrorInfo("", "")
         attributes = {names.ERROR_TYPE: error.type, "hookline.error.action": record.action}
         if self._content:

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from importlib import metadata
 from typing import NamedTuple
 
 from opentelemetry import metrics, trace
@@ -24,6 +25,14 @@ class Providers(NamedTuple):
 
     tracer: trace.TracerProvider | None
     meter: metrics.MeterProvider | None
+
+
+def instrumentation_scope() -> tuple[str, str | None]:
+    """Our name, and the version of the installed package: `hookline` itself is above this layer."""
+    try:
+        return "hookline", metadata.version("hookline")
+    except metadata.PackageNotFoundError:
+        return "hookline", None
 
 
 def find_providers(
