@@ -10,12 +10,10 @@ Phoenix takes traces only, no metrics. It answers on 127.0.0.1, and its data end
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 import venv
 from pathlib import Path
@@ -85,8 +83,10 @@ def main() -> int:
             print(f"{len(spans)} spans have arrived. See them: {url}")
             if not options.check:
                 print("Ctrl-C ends Phoenix.")
-                signal.sigwait({signal.SIGINT, signal.SIGTERM})
+                server.wait()
             return 0 if spans else 1
+        except KeyboardInterrupt:
+            return 0
         finally:
             server.terminate()
             server.wait()
@@ -108,9 +108,7 @@ def run(command: list[str], variables: dict[str, str]) -> None:
 
 
 def start(command: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """Start a program. Ctrl-C is for this one, which ends the other."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Start a program, whose words go to a file."""
     log = (PLACE / "log").open("wb")
     environment = {**os.environ, **variables}
     return subprocess.Popen(command, env=environment, stdout=log, stderr=log)

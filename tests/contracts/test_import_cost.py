@@ -22,7 +22,7 @@ def imported() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "heavy", ["docstring_parser", "httpx", "pydantic", "rich", "sqlite3", "yaml"]
+    "heavy", ["docstring_parser", "httpx", "opentelemetry", "pydantic", "rich", "sqlite3", "yaml"]
 )
 def test_import_leaves_heavy_packages_alone(imported: set[str], heavy: str) -> None:
     """A package that only some agents need is imported by the first one that needs it."""

@@ -28,12 +28,15 @@ from hookline.testing import ScriptedDriver, call, say
 @tool
 def wait(what: str) -> str:
     "Wait until a file is there."
+    with Path({folder!r}, "begun").open("a") as begun:
+        begun.write(".")
     while not Path({folder!r}, "go").exists():
         time.sleep(0.01)
+    Path({folder!r}, "go").unlink()
     return "Nightingale"
 
 turns = [call("wait", what="hunter22"), say("Nightingale")]
-driver = ScriptedDriver(turns)
+driver = ScriptedDriver(turns * 3)
 agent = AgentBuilder().with_id("shop").with_driver(driver).with_tools(wait)
 AGENTS = {{"shop": agent.with_capability(OpenTelemetry())}}
 """
@@ -98,11 +101,21 @@ def test_an_operator_sees_a_worker(work: Any, tmp_path: Path) -> None:
         assert (about, point.as_double >= 0) == ({"hookline.queue.name": "default"}, True)
         (tmp_path / "go").touch()
         work.wait_for("r0", RunStatus.COMPLETED)
+        wait_until(lambda: (tmp_path / "begun").read_text() == "..", "r1 is in its tool")
         worker.terminate()
+        wait_until(lambda: get(f"http://127.0.0.1:{port}/ready")[0] == 503, "it is ending")
+        assert get(f"http://127.0.0.1:{port}/ready")[1] == {
+            **ready,
+            "ready": False,
+            "working": False,
+        }
+        (tmp_path / "go").touch()
         assert worker.wait() == 0
         # What was left was sent before the process ended.
         runs = [each for each in receiver.spans if each.name == "invoke_agent shop"]
-        assert "r0" in [attributes_of(each)["hookline.run.id"] for each in runs]
+        about = [attributes_of(each) for each in runs]
+        statuses = {each["hookline.run.id"]: each["hookline.run.status"] for each in about}
+        assert statuses == {"r0": "completed", "r1": "handed_over"}
         assert not any(each.parent_span_id for each in runs)
         assert receiver.points("hookline.runs")
         sent = receiver.text()
