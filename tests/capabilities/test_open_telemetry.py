@@ -262,6 +262,50 @@ def test_children_are_below_the_call_that_started_them(traced: Traced) -> None:
     assert tools[1].start_time_unix_nano < tools[0].end_time_unix_nano
 
 
+def test_what_hooks_have_done_is_below_the_step(traced: Traced) -> None:
+    """A question to a model, and a child that no call has started."""
+    child = AgentBuilder().with_id("critic").with_driver(ScriptedDriver([say("good")])).build()
+
+    async def consult(ctx: Any) -> Any:
+        await ctx.run.ask_model(
+            InferenceRequest(), name="judge", driver=ScriptedDriver([say("yes")])
+        )
+        ctx, _ = await ctx.run.spawn(ctx, child, "Well?", name="critic")
+        return ctx
+
+    agent = (
+        AgentBuilder()
+        .with_id("author")
+        .with_driver(ScriptedDriver([say("done")]))
+        .with_capability(traced.capability())
+        .on_after_step(consult, name="consult")
+        .build()
+    )
+    assert agent.run_sync("Go.").status is RunStatus.COMPLETED
+    receiver = traced.receiver
+    run = receiver.named("invoke_agent author")
+    (step,) = [each for each in receiver.spans if each.parent_span_id == run.span_id]
+    inside = below(receiver, step)
+    assert {"invoke_agent critic", "hook consult"} <= set(inside)
+    assert inside.count("chat scripted") == 2
+    asked = [attributes_of(each).get("hookline.hook.name") for each in receiver.spans]
+    assert "judge" in asked
+
+
+def test_metrics_are_sent_without_traces(traced: Traced) -> None:
+    """An application may want one of them."""
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([say("done")]))
+        .with_capability(OpenTelemetry(meter_provider=traced.meters, content=True))
+        .build()
+    )
+    result = agent.run_sync("Go.")
+    assert "hookline.trace" not in result.state.metadata
+    assert [point.as_int for point, _ in traced.points("hookline.runs")] == [1]
+    assert not traced.receiver.spans
+
+
 def test_a_run_is_below_the_span_of_its_caller(traced: Traced) -> None:
     """A service that traces its requests has the run in the same trace."""
     agent = (
@@ -483,7 +527,9 @@ def test_the_variables_of_the_environment_are_enough(way: str, tmp_path: Path) -
     if way == "command":
         (tmp_path / "turns.json").write_text(json.dumps([{"say": "done"}]))
         (tmp_path / ".config/hookline").mkdir(parents=True)
-        (tmp_path / ".config/hookline/config.toml").write_text("[capabilities.open_telemetry]")
+        (tmp_path / ".config/hookline/config.toml").write_text(
+            '[capabilities.open_telemetry]\n[capabilities.run_log]\npath = "runs.jsonl"\n'
+        )
         program = [
             *(sys.executable, "-m", "hookline", "run", "--model", f"script:{tmp_path}/turns.json"),
             *("--no-save", "Go."),
@@ -511,6 +557,30 @@ def test_the_variables_of_the_environment_are_enough(way: str, tmp_path: Path) -
         assert service["service.name"] == "shop"
     if way == "command":
         run(receiver.url)  # nobody is there any more
+        lines = (tmp_path / "runs.jsonl").read_text().splitlines()
+        ended = [each for each in map(json.loads, lines) if each["event"] == "result"]
+        assert [each["status"] for each in ended] == ["completed"] * 2
+
+
+def test_providers_of_the_application_come_first() -> None:
+    """Those that it has set for the process, whatever the environment says."""
+    program = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+spans = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(spans))
+trace.set_tracer_provider(provider)
+"""
+    program += SCRIPT + "print([each.name for each in spans.get_finished_spans()])"
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['chat scripted', 'step', 'invoke_agent plain']\n"
+    assert not done.stderr
 
 
 def test_the_names_are_those_of_the_conventions() -> None:

@@ -193,7 +193,7 @@ class RunTracer:
         return ctx.state.with_metadata(_NOTE, note)
 
     def _submit(self, spans: RunSpans, record: PromptSubmitted) -> None:
-        if self._content:
+        if self._tells(spans.run):
             prompt = said.message_as_json("user", record.text)
             spans.run.span.set_attribute(names.INPUT_MESSAGES, prompt)
 
@@ -213,7 +213,7 @@ class RunTracer:
             span.set_attribute("hookline.usage.cost", record.usage.cost)
         if record.status is RunStatus.FAILED:
             self._set_error(spans.run, record.error, "failed")
-        if self._content:
+        if self._tells(spans.run):
             span.set_attribute(
                 names.OUTPUT_MESSAGES, said.message_as_json("assistant", record.text)
             )
@@ -283,7 +283,9 @@ class RunTracer:
         self._end_inference(spans)
         at, started = ctx.now, time.perf_counter()
         model = _model(ctx.request.model or ctx.run.model, ctx.run.model)
-        spans.run.attributes.setdefault(names.PROVIDER, model[names.PROVIDER])
+        if names.PROVIDER not in spans.run.attributes:
+            spans.run.attributes[names.PROVIDER] = model[names.PROVIDER]
+            spans.run.span.set_attributes(model)
         attributes: Attributes = {names.OPERATION: names.CHAT, **model}
         name = f"{names.CHAT} {model.get(names.REQUEST_MODEL, '')}".rstrip()
         parent = self._step(spans, ctx.step_index, at).context
@@ -316,7 +318,7 @@ class RunTracer:
             value = request.options.get(option)
             if isinstance(value, int | float):
                 span.span.set_attribute(f"gen_ai.request.{option}", value)
-        if self._content and span.span.is_recording():
+        if self._tells(span):
             messages = said.messages_as_json(request.messages)
             span.span.set_attribute(names.INPUT_MESSAGES, messages)
             if request.system:
@@ -332,7 +334,7 @@ class RunTracer:
         span.span.set_attribute(names.FINISH_REASONS, [finish])
         if record.discarded:
             span.span.set_attribute("hookline.response.discarded", True)
-        elif self._content:
+        elif self._tells(span):
             text = said.message_as_json("assistant", record.text, record.calls, finish)
             span.span.set_attribute(names.OUTPUT_MESSAGES, text)
         self._end_inference(spans)
@@ -372,7 +374,7 @@ class RunTracer:
 
     def _admit(self, spans: RunSpans, record: CallAdmitted) -> None:
         span = self._call(spans, record.step, record.call.id, record.call.name, record.at)
-        if self._content:
+        if self._tells(span):
             span.span.set_attribute(names.TOOL_ARGUMENTS, said.as_json(record.call.args))
 
     async def around_tool_use(
@@ -411,7 +413,7 @@ class RunTracer:
             attributes[names.ERROR_TYPE] = kind
         if result.is_blocked:
             self._instruments.count_blocked(result)
-        if self._content:
+        if self._tells(span):
             span.span.set_attribute(names.TOOL_RESULT, said.as_json(result.result))
             if result.reason:
                 span.span.set_attribute("hookline.reason", said.as_text(result.reason))
@@ -449,9 +451,9 @@ class RunTracer:
         }
         if record.call_id:
             attributes[names.TOOL_CALL_ID] = record.call_id
-        if self._content and record.reason:
-            attributes["hookline.reason"] = said.as_text(record.reason)
         span = self._open(f"hook {record.hook}", began, attributes, parent.context)
+        if record.reason and self._tells(span):
+            span.span.set_attribute("hookline.reason", said.as_text(record.reason))
         if record.error is not None:
             self._set_error(span, record.error)
         span.end(record.at)
@@ -461,14 +463,18 @@ class RunTracer:
         span = spans.calls.get(record.call_id) or self._step(spans, record.step, record.at)
         error = record.error or ErrorInfo("", "")
         attributes = {names.ERROR_TYPE: error.type, "hookline.error.action": record.action}
-        if self._content:
+        if self._tells(span):
             attributes["hookline.reason"] = said.as_text(error.message)
         span.span.add_event("hookline.error", attributes, _nanoseconds(record.at))
+
+    def _tells(self, span: OpenSpan) -> bool:
+        """Whether content is wanted, and somebody will see it."""
+        return self._content and span.span.is_recording()
 
     def _set_error(self, span: OpenSpan, error: ErrorInfo | None, otherwise: str = "") -> str:
         """Mark a span as failed. The words of an error may have content in them."""
         kind = error.type if error is not None else otherwise
-        words = said.as_text(error.message) if self._content and error is not None else None
+        words = said.as_text(error.message) if error is not None and self._tells(span) else None
         span.span.set_attribute(names.ERROR_TYPE, kind)
         span.span.set_status(Status(StatusCode.ERROR, words))
         return kind
