@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from typing import Any
 
@@ -665,6 +666,52 @@ async def test_calls_that_start_together_share_a_commit(
     made = builder(turn, say("done"), tools=(work,)).with_journal(store).build()
     assert (await made.run("go")).status is RunStatus.COMPLETED
     assert intents(store) == commits
+
+
+def kinds(store: PlainStore) -> list[list[str]]:
+    """The types of the records that were committed together, in order."""
+    starts = [0, *store.ends]
+    return [
+        [decode(line).type for _, line in store.written[start:end]]
+        for start, end in itertools.pairwise(starts)
+    ]
+
+
+async def test_results_of_calls_that_end_together_share_a_commit_with_the_next_intents() -> None:
+    """A step has one commit, however many calls it has."""
+    store = PlainStore()
+
+    @tool
+    async def work(n: int) -> str:
+        """Work."""
+        return f"did {n}"
+
+    turn = calls(*[call("work", n=number) for number in range(5)])
+    await builder(turn, turn, say("done"), tools=(work,)).with_journal(store).build().run("go")
+    batches = kinds(store)
+    assert [batch.count("call") for batch in batches] == [0, 5, 5, 0]
+    assert [batch.count("tool_result") for batch in batches] == [0, 0, 5, 5]
+
+
+async def test_a_result_is_written_while_another_call_runs() -> None:
+    """Otherwise a process that dies then would put a call in doubt that is done."""
+    store = PlainStore()
+
+    @tool
+    async def quick() -> str:
+        """Work."""
+        return "did it"
+
+    @tool
+    async def slow() -> str:
+        """Wait for the other one to be written."""
+        while not any("tool_result" in batch for batch in kinds(store)):  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0)
+        return "saw it"
+
+    turn = calls(call("quick"), call("slow"))
+    made = builder(turn, say("done"), tools=(quick, slow)).with_journal(store).build()
+    assert (await made.run("go")).status is RunStatus.COMPLETED
 
 
 async def test_a_call_whose_intent_cannot_be_written_does_not_start() -> None:

@@ -538,20 +538,30 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
         if current.tool is not None and current.tool.concurrency is not None
     }
 
-    # A process that dies while one call is running must not put the others in doubt, which are done.
+    # A process that dies while one call is running must not put the others in doubt, which are done. If none is
+    # running any more, the run continues at once, and its next write has them all.
     at_once = run.commit is not None and run.plans.after_tool_use is None
+    running = len(in_progress)
+
+    def keep() -> None:
+        if running:
+            run.durable.flush()
 
     async def in_place(current: CallInProgress, place: asyncio.Semaphore | None) -> None:
+        nonlocal running
         try:
-            await execute_one(run, current)
+            try:
+                await execute_one(run, current)
+            finally:
+                if place is not None:
+                    place.release()
+            if at_once and current.exception is None:
+                if current.children:
+                    await _end_children(run, current)
+                record_result(run, current)
+                asyncio.get_running_loop().call_soon(keep)
         finally:
-            if place is not None:
-                place.release()
-        if at_once and current.exception is None:
-            if current.children:
-                await _end_children(run, current)
-            record_result(run, current)
-            run.durable.flush_soon()
+            running -= 1
 
     async def in_turn(current: CallInProgress, place: asyncio.Semaphore) -> None:
         await place.acquire()
@@ -591,6 +601,7 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
     for task in tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error  # an intent could not be written
+    run.durable.flush_soon()
 
 
 async def execute_one(run: Run, current: CallInProgress) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import psycopg
@@ -33,6 +33,7 @@ from hookline.journal.postgres.database import (
     to_column,
 )
 from hookline.journal.postgres.schema import connect
+from hookline.journal.postgres.statement import BoundStatement, Statement, execute_all
 from hookline.journal.run_info import RunInfo
 from hookline.journal.tables import pack
 from hookline.journal.writer import Batch, conflict_error, deleted_error
@@ -42,7 +43,9 @@ T = TypeVar("T")
 LARGEST_RECORD = 64 * 1024 * 1024
 """Bytes of a record. PostgreSQL itself could take a gigabyte, and a reader would have to have it in memory."""
 
-_CONTINUE = """
+_CONTINUE = Statement(
+    "hookline_continue",
+    """
 WITH run AS (
     UPDATE runs SET records = %(records)s, steps = %(steps)s, updated_at = %(updated_at)s, head = %(head)s,
         session_id = %(session_id)s, agent_id = %(agent_id)s, parent_run_id = %(parent_run_id)s,
@@ -51,8 +54,11 @@ WITH run AS (
     RETURNING id
 )
 INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
-"""
-_CREATE = """
+""",
+)
+_CREATE = Statement(
+    "hookline_create",
+    """
 WITH run AS (
     INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
         started_at, updated_at, kind, head, continues)
@@ -71,7 +77,9 @@ WITH run AS (
     FROM run
 )
 INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
-"""
+""",
+)
+_HAVE_LIST_ALONE = Statement("hookline_alone", "SELECT pg_advisory_xact_lock(%(key)s)")
 _ADD_EVENT = """
 WITH last AS (SELECT number, link FROM history ORDER BY number DESC LIMIT 1)
 INSERT INTO history (number, event, run_id, records, at, link)
@@ -280,9 +288,8 @@ class PostgresWriter:
                 batch.settle()
 
     def _commit(self, batches: list[Batch]) -> None:
-        sent: list[tuple[Batch, psycopg.Cursor[Any]]] = []
         try:
-            self._send(self._connect(), batches, sent)
+            written = self._send(self._connect(), batches)
         except Exception as error:
             problem = self._to_journal_error(error)
             for batch in reversed(batches):
@@ -294,46 +301,45 @@ class PostgresWriter:
                 for batch in batches:
                     self._commit([batch])
             return
-        for batch, cursor in sent:
-            if cursor.rowcount != 1:
+        for batch, rows in written:
+            if rows != 1:
                 batch.undo()
                 batch.fail(self._refusal(batch))
 
-    def _send(
-        self,
-        connection: Connection,
-        batches: list[Batch],
-        sent: list[tuple[Batch, psycopg.Cursor[Any]]],
-    ) -> None:
-        statements = []
+    def _send(self, connection: Connection, batches: list[Batch]) -> list[tuple[Batch, int]]:
+        """Write batches in one transaction. Returns those that were sent, and how many rows each has added."""
+        sent: list[Batch] = []
+        statements: list[BoundStatement] = []
         for batch in batches:
             try:
-                statements.append((batch, *self._statement(batch)))
+                statements.append(self._statement(batch))
+                sent.append(batch)
             except JournalError as refusal:
                 batch.fail(refusal)
-        if len(statements) == 1 and not statements[0][0].is_first:
-            ((batch, query, values),) = statements
-            sent.append((batch, connection.execute(query, values)))
-            return
-        with connection.pipeline(), connection.transaction():
-            if any(batch.is_first for batch, *_ in statements):
-                have_list_alone(connection, self._database)
-            for batch, query, values in statements:
-                sent.append((batch, connection.execute(query, values)))
+        if any(batch.is_first for batch in sent):
+            statements.insert(0, _HAVE_LIST_ALONE.bind({"key": _list_key(self._database)}))
+        rows = execute_all(connection, statements) if sent else []
+        return list(zip(sent, rows[-len(sent) :], strict=True))
 
-    def _statement(self, batch: Batch) -> tuple[str, dict[str, object]]:
+    def _statement(self, batch: Batch) -> BoundStatement:
         tail, links = batch.begin()
-        pid = self._held.get(batch.after.run_id, 0)
-        values = _values(batch.after, links, batch.records, pid)
+        values = _values(batch.after, links, batch.records)
+        values["pid"] = self._held.get(batch.after.run_id, 0)
         values["head_before"], values["position"] = tail.head, tail.records
         batch.advance(1, links)
-        return _CREATE if batch.is_first else _CONTINUE, columns(values)
+        if not batch.is_first:
+            return _CONTINUE.bind(values)
+        return _CREATE.bind({**values, **_creation(batch.after)})
 
     def _connect(self) -> Connection:
         if not self._is_open and self._connection is None:
             raise closed_error()
         if self._connection is None:
-            self._connection = connect(self._database)
+            connection = connect(self._database)
+            connection.prepare_threshold = None  # psycopg would deallocate statements of ours
+            for statement in (_CONTINUE, _CREATE, _HAVE_LIST_ALONE):
+                statement.prepare(connection)
+            self._connection = connection
         return self._connection
 
     # --- errors ----------------------------------------------------------------------------------------
@@ -381,8 +387,11 @@ class PostgresWriter:
 
 def have_list_alone(connection: Connection, database: Database) -> None:
     """Until the end of the transaction nobody else writes the list of what was created and deleted."""
-    key = lock_key("history", database.schema)
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
+    connection.execute(_HAVE_LIST_ALONE.text, {"key": _list_key(database)})
+
+
+def _list_key(database: Database) -> int:
+    return lock_key("history", database.schema)
 
 
 def add_event(connection: Connection, event: str, run_id: str, value: int, at: float) -> None:
@@ -395,12 +404,9 @@ def add_event(connection: Connection, event: str, run_id: str, value: int, at: f
 def create_run(connection: Connection, run: StoredRun) -> bool:
     """Add a whole run, in a transaction that has the list alone. False when there is one with its id."""
     first, *others = _chunks(run.rows)
-    (pid,) = ask_one(connection, "SELECT pg_backend_pid()")
-    values = _values(run.info, *first, pid)
-    if (
-        connection.execute(_CREATE, columns({**values, "position": 0, "head": run.head})).rowcount
-        != 1
-    ):
+    values = {**_values(run.info, *first), **_creation(run.info), "head": run.head, "position": 0}
+    (values["pid"],) = ask_one(connection, "SELECT pg_backend_pid()")
+    if connection.execute(_CREATE.text, columns(values)).rowcount != 1:
         return False
     for number, (links, bodies) in enumerate(others, start=1):
         position = number * _ROWS_OF_A_BATCH
@@ -415,17 +421,20 @@ def _chunks(rows: list[Row]) -> Iterator[tuple[list[bytes], bytes]]:
         yield [row.link for row in chunk], pack([row.body for row in chunk])
 
 
-def _values(info: RunInfo, links: list[bytes], bodies: bytes, pid: int) -> dict[str, object]:
+def _values(info: RunInfo, links: list[bytes], bodies: bytes) -> dict[str, object]:
     """What both statements need to know."""
     return {
         **msgspec.structs.asdict(info),
         "head": links[-1],
         "links": b"".join(links),
         "bodies": bodies,
-        "pid": pid,
-        "first_link": _FIRST_LINK,
-        "event": _event_body("created", info.run_id, 0, info.started_at),
     }
+
+
+def _creation(info: RunInfo) -> dict[str, object]:
+    """The entry in the list of what was created and deleted."""
+    event = _event_body("created", info.run_id, 0, info.started_at)
+    return {"event": event, "first_link": _FIRST_LINK}
 
 
 def columns(values: dict[str, object]) -> dict[str, object]:
