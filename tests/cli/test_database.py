@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from postgres_server import PostgresServer
 
@@ -60,6 +62,51 @@ def test_the_commands_work_with_a_database(url: str, capfd: pytest.CaptureFixtur
         assert "1 run" in capfd.readouterr().out
         assert main(["runs", "--delete", "rent", "--database", url]) == 0
         assert journal.runs_sync() == []
+
+
+AGENT = """
+from hookline import AgentBuilder
+from hookline.testing import ScriptedDriver
+
+
+def pay(amount: int) -> str:
+    return "never"
+
+
+agent = AgentBuilder().with_driver(ScriptedDriver([])).with_tools(pay)
+agent.on_before_tool_use(lambda ctx: {answer}, name="cashier")
+"""
+
+
+def test_runs_in_a_database_are_replayed_and_tested(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With an agent that is the same, and with one whose hook answers something else."""
+    assert main(["database", "migrate", "--database", url]) == 0
+    journal = PostgresJournal(url)
+    driver = ScriptedDriver([call("pay", amount=5), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(pay).with_journal(journal)
+    agent.on_before_tool_use(lambda ctx: None, name="cashier")
+    with journal:
+        agent.build().run_sync("Pay the rent.", run_id="rent")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    answers = {"same": "None", "stricter": "__import__('hookline').HookOutcome.block('no')"}
+    for name, answer in answers.items():
+        (tmp_path / f"{name}.py").write_text(AGENT.format(answer=answer))
+    capfd.readouterr()
+    for name, code in (("same", 0), ("stricter", 1)):
+        given = ["--agent", f"{name}:agent", "--database", url]
+        assert main(["replay", "rent", *given]) == code, capfd.readouterr()
+        assert main(["backtest", "ren", "--check", *given]) == code, capfd.readouterr()
+        assert main(["backtest", "--check", *given]) == code, capfd.readouterr()
+        out, err = capfd.readouterr()
+        assert "rent" in out
+        assert not err
+    assert main(["backtest", "nope", *given]) == 1
+    assert "there is no run 'nope' in postgresql://" in capfd.readouterr().err
+    assert main(["journal", "backup", "copy.db", "--database", url]) == 1
+    assert "pg_dump" in capfd.readouterr().err
 
 
 def test_the_variable_names_the_database(

@@ -23,7 +23,7 @@ def check_journal(arguments: argparse.Namespace) -> int:
 
 def back_up(arguments: argparse.Namespace) -> int:
     """Copy the journal."""
-    with _open(arguments) as journal:
+    with database_of(arguments) or _open(arguments) as journal:
         journal.backup_sync(arguments.path)
     print(f"the journal {journal} was copied to {arguments.path}")
     return Exit.DONE

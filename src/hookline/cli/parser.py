@@ -340,7 +340,10 @@ def _replay_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="playback:replay_run")
     _add_run_argument(parser)
     _add_run_hooks(parser)
+    agent = "the agent; that of the run if left out. An agent of the configuration, or module:agent"
+    parser.add_argument("--agent", metavar="NAME", help=agent)
     _add_setting_flags(parser)
+    _add_database_flags(parser)
 
 
 def _backtest_flags(parser: argparse.ArgumentParser) -> None:
@@ -360,6 +363,7 @@ def _backtest_flags(parser: argparse.ArgumentParser) -> None:
     add("--check", action="store_true", help="exit code 1 when a verdict would change")
     _add_run_hooks(parser)
     _add_agent_flags(parser)
+    _add_database_flags(parser)
 
 
 def _hooks_flags(parser: argparse.ArgumentParser) -> None:
@@ -518,12 +522,12 @@ def _journal_flags(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="report damage; exit code 1 if there is any")
     check.add_argument("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     check.set_defaults(run="journal:check_journal")
-    _add_database_flags(check)
     copy = actions.add_parser("backup", help="copy it to a new file, also while runs are recorded")
     copy.add_argument("path", metavar="PATH")
     copy.set_defaults(run="journal:back_up")
     for action in (check, copy):
         _add_setting_flags(action)
+        _add_database_flags(action)
 
 
 def _database_flags(parser: argparse.ArgumentParser) -> None:

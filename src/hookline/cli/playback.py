@@ -10,29 +10,36 @@ from pathlib import Path
 from hookline.cli.assembly.agent import open_agent, without_model
 from hookline.cli.exits import Exit
 from hookline.cli.interrupts import Interrupts
-from hookline.cli.journal_location import find_run, journal_at, journal_path, open_run
+from hookline.cli.journal_location import (
+    database_of,
+    find_in_database,
+    find_run,
+    journal_at,
+    journal_path,
+    open_any_run,
+)
 from hookline.cli.json_output import print_json
-from hookline.cli.options import load_settings, report_untrusted, take_target
+from hookline.cli.options import flags_of, load_settings, report_untrusted, take_target
 from hookline.cli.page_files import check_target, redactor_of, write_page
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import is_terminal, printable, width
 from hookline.config import Layer, Settings
 from hookline.errors import UsageError
-from hookline.journal import SQLiteJournal, story_of
+from hookline.journal import JournalStore, story_of
 from hookline.playback import backtest, replay
 from hookline.playback.report import WIDTH
 
 
 def replay_run(arguments: argparse.Namespace) -> int:
     """Repeat a recorded run, and compare."""
-    journal, run_id, flags = open_run(arguments)
+    journal, run_id = open_any_run(arguments)
     with journal:
-        return asyncio.run(_replay(journal, run_id, flags, arguments))
+        return asyncio.run(_replay(journal, run_id, flags_of(arguments), arguments))
 
 
 async def _replay(
-    journal: SQLiteJournal, run_id: str, flags: Layer, arguments: argparse.Namespace
+    journal: JournalStore, run_id: str, flags: Layer, arguments: argparse.Namespace
 ) -> int:
     invocation = Invocation.of((await story_of(await journal.read(run_id), journal)).state)
     settings = invocation.return_there(flags, bare=arguments.bare)
@@ -50,14 +57,17 @@ def backtest_runs(arguments: argparse.Namespace) -> int:
     if arguments.html:
         check_target(arguments.html, force=arguments.force)
     settings = load_settings(arguments)
-    path, named = _find_runs(arguments.runs, settings)
-    return asyncio.run(_backtest(arguments, settings, path, named))
+    journal, named = _find_runs(arguments, settings)
+    return asyncio.run(_backtest(arguments, settings, journal, named))
 
 
-def _find_runs(given: list[str], settings: Settings) -> tuple[Path, list[str]]:
-    """The journal with all of these runs, and their whole ids."""
+def _find_runs(arguments: argparse.Namespace, settings: Settings) -> tuple[JournalStore, list[str]]:
+    """The journal with all of the runs that a command names, and their whole ids."""
+    database = database_of(arguments)
+    if database is not None:
+        return database, [find_in_database(database, each) for each in arguments.runs]
     path, named = journal_path(settings), list[str]()
-    for each in given:
+    for each in arguments.runs:
         journal, run_id = find_run(settings, each)
         journal.close_sync()
         if named and Path(journal.path) != path:
@@ -67,14 +77,14 @@ def _find_runs(given: list[str], settings: Settings) -> tuple[Path, list[str]]:
             )
         path = Path(journal.path)
         named.append(run_id)
-    return path, named
+    return journal_at(path, make=False), named
 
 
 async def _backtest(
-    arguments: argparse.Namespace, settings: Settings, path: Path, named: list[str]
+    arguments: argparse.Namespace, settings: Settings, journal: JournalStore, named: list[str]
 ) -> int:
     async with (
-        journal_at(path, make=False) as journal,
+        journal,
         open_agent(settings, without_model(Interrupts(print))) as agent,
     ):
         with user_code():
