@@ -7,10 +7,12 @@ import io
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 from postgres_server import PGBOUNCER, PgBouncer, PostgresServer, wait_until
 
@@ -54,7 +56,7 @@ def end_connections(server: PostgresServer) -> None:
 
 
 def test_text_that_postgresql_has_not_is_kept(postgres_journal: Make) -> None:
-    """NUL, and the characters that stand for it, in names and in records. Half of a surrogate pair is one `?`."""
+    """NUL, and the characters that stand for it, in names and in records; in records also half of a surrogate pair."""
     journal = postgres_journal()
     odd = ["a\0b", "\x1a", "\x1a0", "\x1a1\0", "\0\x1a\x1a0"]
     for number, name in enumerate(odd):
@@ -65,8 +67,49 @@ def test_text_that_postgresql_has_not_is_kept(postgres_journal: Make) -> None:
         assert [info.run_id for info in journal.runs_sync(session_id=f"s{name}")] == [name]
         prompt = journal.read_sync(name)[1]
         assert isinstance(prompt, PromptSubmitted)
-        assert prompt.text == f"{name} ?"
+        assert prompt.text == f"{name} \ud800"
     assert journal.check_sync().ok
+
+
+@pytest.mark.parametrize("others", [(), ("b", "c")], ids=["alone", "together"])
+def test_the_process_runs_while_a_commit_waits(
+    postgres: PostgresServer, postgres_journal: Make, story: Story, others: tuple[str, ...]
+) -> None:
+    """Otherwise this thread, which ends the wait, would not run before the server gives up."""
+    journal = postgres_journal()
+    claims = {name: journal.claim_sync(name) for name in ("a", *others)}
+    for name, claim in claims.items():
+        claim.write(story(name)[:3]).result()
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with psycopg.connect(postgres.url()) as other:
+        other.execute(f"SELECT 1 FROM {journal.database.schema}.runs FOR UPDATE")
+        written = [claim.write(story(name)[3:]) for name, claim in claims.items()]
+        wait_until(lambda: postgres.ask(waiting) == [(1,)], "the commit waits")
+        assert not any(each.done() for each in written)
+        other.rollback()
+    for name, each in zip(claims, written, strict=True):
+        each.result()
+        assert journal.read_sync(name) == story(name)
+
+
+def test_without_a_thread_everything_is_written_all_the_same(
+    postgres_journal: Make, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is ending cannot start one: no record waits for it forever, and no lock stays."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    journal = postgres_journal()
+    claims = [journal.claim_sync(name) for name in ("r", "other")]
+    claims[0].write(story()).result(timeout=60)
+    for claim in claims:
+        claim.give_back().result(timeout=60)
+    assert journal.read_sync("r") == story()
+    assert journal.delete_sync("r") == ["r"]
+    claims[0] = journal.claim_sync("r")
+    journal.close_sync()
 
 
 def test_a_record_that_is_too_large_names_its_tool(

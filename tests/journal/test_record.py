@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hookline import (
@@ -24,6 +24,7 @@ from hookline.errors import RateLimitError, StateVersionError
 from hookline.journal import (
     RECORD_VERSION,
     AnyRecord,
+    CallAdmitted,
     CallSettled,
     HookRan,
     PromptSubmitted,
@@ -40,7 +41,7 @@ from hookline.journal import (
     decode,
     encode,
 )
-from hookline.state import Attachment, InferenceRequest, Usage
+from hookline.state import Attachment, InferenceRequest, ToolCall, ToolResult, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 RECORDS: tuple[type[Record], ...] = typing.get_args(AnyRecord)
@@ -181,10 +182,48 @@ def test_fields_this_version_does_not_know_are_passed_over() -> None:
     assert decode(line) == PromptSubmitted("r", 0, 0.0, "hi")
 
 
-def test_half_a_character_in_someones_words_does_not_lose_the_record() -> None:
-    """What cannot be written of a reason is replaced, and the rest of the record is kept."""
-    read = decode(encode(HookRan("r", 3, 0.5, "stop", "odd", reason="caf\udce9", verdict="block")))
-    assert read == HookRan("r", 3, 0.5, "stop", "odd", reason="caf?", verdict="block")
+def test_half_a_character_where_nobody_may_write_one_does_not_lose_the_record() -> None:
+    """It is replaced in a value that refuses it, and the rest of the record is kept."""
+    call = msgspec.structs.replace(ToolCall("c", "pay", {"n": 1}))
+    msgspec.structs.force_setattr(call, "args", {"n": HALF})
+    read = decode(encode(CallAdmitted("r", 3, 0.5, 0, call)))
+    assert read == CallAdmitted("r", 3, 0.5, 0, ToolCall("c", "pay", {"n": "?"}))
+
+
+HALF = "\ud800"
+ODD = st.lists(
+    st.sampled_from(
+        (
+            "half",
+            "0",
+            "1",
+            "-",
+            "d800",
+            "halves",
+            '"',
+            "\0",
+            "é",
+            "\ud83d",
+            "\ude00",
+            "\udce9",
+            "😀",
+        )
+    )
+).map("".join)
+
+
+@given(ODD, ODD)
+@example("half0-d800", "half1-d800 \udfff")
+def test_half_a_character_is_kept(one: str, two: str) -> None:
+    """Alone or beside its other half, also next to text that looks like a mark; and the line is JSON for everybody."""
+    for record in (
+        HookRan("r", 3, 0.5, "stop", "odd", reason=one, verdict="block"),
+        HookRan("r", 3, 0.5, "stop", "odd", changes={one: [two, {two: one}, None, 1.5]}),
+        CallSettled("r", 3, 0.5, 0, ToolResult("x", call_id="c", name=two, reason=one)),
+    ):
+        line = encode(record)
+        assert decode(line) == decode(line.decode()) == record
+        assert bytes(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["seq"]) == b"3"
 
 
 def test_defaults_are_left_out_of_the_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 from collections.abc import Callable
 from concurrent.futures import wait
 
@@ -23,6 +24,7 @@ from hookline.journal import (
     SQLiteJournal,
     StatusChanged,
     TextDelta,
+    operations,
 )
 
 Store = MemoryJournal | SQLiteJournal
@@ -51,6 +53,22 @@ def test_what_is_written_can_be_read(journal: Store, story: Story) -> None:
         claim.write([record])
     claim.give_back().result()
     assert journal.read_sync("r") == records
+
+
+def test_half_of_a_surrogate_pair_is_kept(journal: Store, story: Story) -> None:
+    """In every record, and in an export; the list of runs shows a `?` for it."""
+    records = story(steps=2, prompt="caf\udce9 half0-dce9")
+    records.insert(-2, HookRan("r", 0, 1.0, "stop", "odd", reason="\ud83d", changes={"\ude00": 1}))
+    records = [msgspec.structs.replace(each, seq=seq) for seq, each in enumerate(records)]
+    keep(journal, records)
+    assert journal.read_sync("r") == records
+    assert journal.runs_sync()[0].prompt == "caf? half0-dce9"
+    assert journal.check_sync().ok
+    lines = io.BytesIO()
+    journal.export_lines("r", lines)
+    with MemoryJournal() as other:
+        other.import_lines(lines.getvalue().splitlines())
+        assert other.read_sync("r") == records
 
 
 def test_a_batch_is_seen_once_it_is_committed(journal: Store, story: Story) -> None:
@@ -425,3 +443,24 @@ def test_records_are_the_same_wherever_they_were_kept(story: Story, sqlite: SQLi
     assert [msgspec.to_builtins(record) for record in memory.read_sync("b")] == [
         msgspec.to_builtins(record) for record in sqlite.read_sync("b")
     ]
+
+
+def test_many_runs_are_pruned_in_portions(
+    journal: Store, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a tree that is larger than a portion, which is never divided."""
+    monkeypatch.setattr(operations, "_RUNS_AT_ONCE", 3)
+    parents = {
+        "a": None,
+        "a1": "a",
+        "a2": "a",
+        "a3": "a",
+        "b": None,
+        "b1": "b",
+        "c": None,
+        "d": None,
+    }
+    for name, parent in parents.items():
+        keep(journal, story(name, parent=parent))
+    assert sorted(journal.prune_sync(keep=0)) == sorted(parents)
+    assert journal.runs_sync() == []

@@ -10,10 +10,10 @@ import os
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -28,9 +28,7 @@ from hookline.journal.chain import (
     decode_all,
     examine,
 )
-from hookline.journal.connection import (
-    create_private,
-)
+from hookline.journal.connection import closed_error, create_private, forked_error
 from hookline.journal.inbox import InboxMessage
 from hookline.journal.jsonl import dump, load
 from hookline.journal.last_commits import commits_file
@@ -56,8 +54,8 @@ from hookline.state import RunStatus
 
 T = TypeVar("T")
 
-_TREES_AT_ONCE = 500
-"""Trees of runs deleted in one transaction: other processes write in between."""
+_RUNS_AT_ONCE = 500
+"""Runs leased and deleted in one transaction: other processes write in between. A tree is never divided."""
 
 
 class Journal(ABC):
@@ -264,19 +262,13 @@ class Journal(ABC):
         keep: int | None = None,
         unfinished: bool = False,
     ) -> list[str]:
-        """Delete runs last written `older_than` ago (seconds, or a timedelta) that are not among the `keep` newest.
-
-        Children are deleted with their parents, and runs of a session that is kept here with the session. Running and
-        paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven, and
-        runs that a kept run continues, are always kept. Returns the ids of the deleted runs.
-        """
+        """Delete old runs, as `JournalStore.prune` says."""
         retention = Retention(older_than=older_than, keep=keep, unfinished=unfinished)
         chosen = self._choose(retention)
         deleted: list[str] = []
         free = {run_id for tree in chosen for run_id in tree}
-        for start in range(0, len(chosen), _TREES_AT_ONCE):
+        for trees in _portions(chosen):
             with ExitStack() as leases:
-                trees = chosen[start : start + _TREES_AT_ONCE]
                 for tree in trees:
                     if not self._can_lease(tree, leases):
                         free.difference_update(tree)
@@ -443,6 +435,39 @@ def _lost_words(earlier: EarlierRun, *, is_there: bool) -> str:
 
 def _count_records(count: int) -> str:
     return "a record is" if count == 1 else f"{count} records are"
+
+
+class OpenedJournal(Journal):
+    """A journal outside of this process. It is closed when it is garbage, and a forked process cannot use it."""
+
+    _close: weakref.finalize[..., Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pid = os.getpid()
+
+    def close(self) -> None:
+        """Write what is queued, give back what is claimed, and close it."""
+        if os.getpid() == self._pid:
+            super().close()
+        self._close()
+
+    def _check_open(self) -> None:
+        if not self._close.alive:
+            raise closed_error()
+        if os.getpid() != self._pid:
+            raise forked_error(str(self))
+
+
+def _portions(trees: list[list[str]]) -> Iterator[list[list[str]]]:
+    portion: list[list[str]] = []
+    for tree in trees:
+        if portion and sum(map(len, portion)) + len(tree) > _RUNS_AT_ONCE:
+            yield portion
+            portion = []
+        portion.append(tree)
+    if portion:
+        yield portion
 
 
 def check_references(tables: Tables, runs: list[StoredRun]) -> None:

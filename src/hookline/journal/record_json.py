@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import itertools
+import re
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -11,7 +13,7 @@ from hookline.journal import record as records
 from hookline.journal.record import CallSettled, Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.session import SessionCreated, SessionRecord
 from hookline.state import ResultStatus, Step
-from hookline.state.frozen import valid_text
+from hookline.state.frozen import map_text, valid_text
 
 AnyRecord: TypeAlias = (
     records.RunQueued
@@ -49,6 +51,15 @@ def _plain(value: object) -> str:
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 _DECODER = msgspec.json.Decoder(AnyRecord)
+_UNREADABLE = (msgspec.DecodeError, UsageError, NotJSONError)
+
+# UTF-8 has no half of a surrogate pair. A record with one begins with the key `halves`, whose value is a mark that is
+# nowhere in its text, and each half is written as this mark and four digits. Rejected: the escape of JSON, \ud800,
+# which many readers refuse, msgspec among them.
+_HALVES = "halves"
+_HALF = re.compile("[\ud800-\udfff]")
+_TEXT_BEGIN = f'{{"{_HALVES}":'
+_BEGIN = _TEXT_BEGIN.encode()
 
 
 def encode(record: Record) -> bytes:
@@ -56,8 +67,36 @@ def encode(record: Record) -> bytes:
     try:
         return _ENCODER.encode(record)
     except UnicodeEncodeError:
-        # Half of a surrogate pair in somebody's text is replaced: the record matters more.
-        return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
+        data = msgspec.to_builtins(record, enc_hook=_plain)
+        line = _encode_halves(data)
+        try:
+            _decode(line)
+        except (
+            _UNREADABLE
+        ):  # a value that never has halves: replaced, because the record matters more
+            return _ENCODER.encode(valid_text(data))
+        return line
+
+
+def _encode_halves(data: dict[str, Any]) -> bytes:
+    text = repr(data)
+    mark = next(mark for number in itertools.count() if (mark := f"half{number}-") not in text)
+
+    def write(half: re.Match[str]) -> str:
+        return f"{mark}{ord(half[0]):x}"
+
+    return _ENCODER.encode({_HALVES: mark, **map_text(data, lambda text: _HALF.sub(write, text))})
+
+
+def _decode_halves(line: str | bytes) -> AnyRecord:
+    data = msgspec.json.decode(line, type=dict[str, Any])
+    written = re.compile(f"{re.escape(str(data.pop(_HALVES)))}(d[89a-f][0-9a-f]{{2}})")
+
+    def read(text: str) -> str:
+        return written.sub(lambda found: chr(int(found[1], 16)), text)
+
+    record: AnyRecord = msgspec.convert(map_text(data, read), AnyRecord, str_keys=True)
+    return record
 
 
 def encode_readable(record: Record) -> bytes:
@@ -65,8 +104,8 @@ def encode_readable(record: Record) -> bytes:
     line = encode(record)
     if not _is_plain(record):
         try:
-            _DECODER.decode(line)
-        except (msgspec.DecodeError, UsageError, NotJSONError) as error:
+            _decode(line)
+        except _UNREADABLE as error:
             raise ValueError(f"a '{record.type}' record would not be readable: {error}") from None
     return line
 
@@ -92,10 +131,17 @@ _OWN = frozenset(
 )
 
 
+def _decode(line: str | bytes) -> AnyRecord:
+    has_halves = (
+        line.startswith(_BEGIN) if isinstance(line, bytes) else line.startswith(_TEXT_BEGIN)
+    )
+    return _decode_halves(line) if has_halves else _DECODER.decode(line)
+
+
 def decode(line: str | bytes) -> AnyRecord:
     """The record that `encode` wrote."""
     try:
-        record: AnyRecord = _DECODER.decode(line)
+        record = _decode(line)
     except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
     if isinstance(record, RunStarted | SessionCreated) and record.version > records.RECORD_VERSION:

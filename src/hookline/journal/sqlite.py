@@ -18,9 +18,7 @@ from hookline.journal.connection import (
     Readers,
     Synchronous,
     check_path,
-    closed_error,
     create_private,
-    forked_error,
     is_writable,
     open_for_reading,
     open_for_writing,
@@ -32,7 +30,7 @@ from hookline.journal.inbox import InboxMessage
 from hookline.journal.last_commits import LastCommits, commits_file, read_commits
 from hookline.journal.lease import take_lease
 from hookline.journal.losses import End, examine_end, find_missing, lost_error
-from hookline.journal.operations import Journal, check_references
+from hookline.journal.operations import Journal, OpenedJournal, check_references
 from hookline.journal.tables import (
     Tables,
     add_message,
@@ -82,13 +80,12 @@ class JournalInSQLite(Journal):
         return is_there
 
 
-class JournalFile(JournalInSQLite):
+class JournalFile(JournalInSQLite, OpenedJournal):
     """A file of journals, open."""
 
     def __init__(self, path: str, *, synchronous: Synchronous, accept_loss: bool) -> None:
         self.path = path
         check_path(self.path)
-        self._pid = os.getpid()
         self._end = examine_end(self.path, accept_loss=accept_loss)
         self._readers = Readers(self.path)
         writer: Writer | None = None
@@ -119,12 +116,6 @@ class JournalFile(JournalInSQLite):
         before = size_of(self.path)
         self._get_writer().run_exclusively(_vacuum)
         return before - size_of(self.path)
-
-    def close(self) -> None:
-        """Write what is queued, give back what is claimed, and close the file."""
-        if os.getpid() == self._pid:
-            super().close()
-        self._close()
 
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
@@ -159,12 +150,6 @@ class JournalFile(JournalInSQLite):
             if self._end.losses:  # the tables themselves are lost
                 raise lost_error(self.path, self._end.losses) from None
             raise
-
-    def _check_open(self) -> None:
-        if not self._close.alive:
-            raise closed_error()
-        if os.getpid() != self._pid:
-            raise forked_error(self.path)
 
 
 def _open_writer(path: str, synchronous: Synchronous) -> Writer:

@@ -104,12 +104,7 @@ class LocalStore(JournalStore):
         keep: int | None = None,
         unfinished: bool = False,
     ) -> list[str]:
-        """Delete runs last written `older_than` ago (seconds, or a timedelta) that are not among the `keep` newest.
-
-        Children are deleted with their parents, and runs of a session that is kept here with the session. Running and
-        paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven, and
-        runs that a kept run continues, are always kept. Returns the ids of the deleted runs.
-        """
+        """Delete old runs, as `JournalStore.prune` says."""
         return await self._ask(
             lambda journal: journal.prune(older_than=older_than, keep=keep, unfinished=unfinished),
             is_long=True,

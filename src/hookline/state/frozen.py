@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 import msgspec
@@ -212,8 +213,15 @@ def _plain_scalar(value: object) -> object:
 
 def valid_text(value: Any) -> Any:
     """JSON data with text that UTF-8 cannot hold replaced, so that it can be written."""
+    return map_text(value, lambda text: text.encode(errors="replace").decode())
+
+
+def map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON data with every text in it changed, also that of keys."""
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()
+        return change(value)
     if isinstance(value, dict):
-        return {valid_text(key): valid_text(item) for key, item in value.items()}
-    return [valid_text(item) for item in value] if isinstance(value, list | tuple) else value
+        return {map_text(key, change): map_text(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_text(item, change) for item in value]
+    return value

@@ -14,10 +14,10 @@ import psycopg
 from hookline._sync import sync_form
 from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import StoredRun
-from hookline.journal.connection import IdleConnections, closed_error, forked_error
+from hookline.journal.connection import IdleConnections
 from hookline.journal.history import digest
 from hookline.journal.inbox import InboxMessage, encode_message, is_new
-from hookline.journal.operations import Journal, check_references
+from hookline.journal.operations import OpenedJournal, check_references
 from hookline.journal.postgres.database import (
     Connection,
     Database,
@@ -80,13 +80,12 @@ class PostgresJournal(OpenedStore):
             return migrate(connection, self._database)
 
 
-class JournalInPostgres(Journal):
+class JournalInPostgres(OpenedJournal):
     """The journal in a database, connected when it is first asked."""
 
     def __init__(self, database: Database) -> None:
         super().__init__()
         self._database = database
-        self._pid = os.getpid()
         self._readers = PostgresReaders(database)
         claims = weakref.ref(self._claims)
 
@@ -113,12 +112,6 @@ class JournalInPostgres(Journal):
             remedy=f"pg_dump --schema={self._database.schema} --format=custom --file=FILE; pg_restore puts it back.",
         )
 
-    def close(self) -> None:
-        """Write what is queued, give back what is claimed, and close the connections."""
-        if os.getpid() == self._pid:
-            super().close()
-        self._close()
-
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
         self._check_open()
@@ -131,12 +124,6 @@ class JournalInPostgres(Journal):
     def _get_writer(self) -> PostgresWriter:
         self._check_open()
         return self._writer
-
-    def _check_open(self) -> None:
-        if not self._close.alive:
-            raise closed_error()
-        if os.getpid() != self._pid:
-            raise forked_error(str(self))
 
     def _add_runs(self, runs: list[StoredRun]) -> None:
         def add(connection: Connection) -> None:

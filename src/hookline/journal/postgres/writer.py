@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
 
@@ -124,6 +124,7 @@ class PostgresWriter:
         self._on_loss = on_loss
         self._pid = os.getpid()
         self._using = threading.RLock()
+        self._user: int | None = None
         self._connection: Connection | None = None
         self._held: dict[str, int] = {}
         """The runs that are leased, with the server process that has the lock."""
@@ -159,7 +160,7 @@ class PostgresWriter:
             self._held[run_id] = pid
             return PostgresLease(self, run_id, pid)
 
-        with self._using:
+        with self._turn():
             connection = self._connection
             try:
                 return self.run(take)
@@ -207,13 +208,23 @@ class PostgresWriter:
         """Do something else with the connection, in this thread."""
         if os.getpid() != self._pid:
             raise forked_error(str(self._database))
-        with self._using:
+        with self._turn():
             try:
                 return work(self._connect())
             except psycopg.Error as error:
                 problem = self._database.journal_error(error, "written")
                 self._see_loss(problem)
                 raise problem from None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Use the connection."""
+        with self._using:
+            before, self._user = self._user, threading.get_ident()
+            try:
+                yield
+            finally:
+                self._user = before
 
     def run_exclusively(self, work: Callable[[Connection], T]) -> T:
         """Do something in a transaction in which nobody else creates or deletes a run, or posts a message."""
@@ -247,19 +258,29 @@ class PostgresWriter:
             if not self._is_open:
                 return False
             self._queue.put(item)
-            if self._thread is None:
-                thread = threading.Thread(
-                    target=self._work_off, name="hookline-journal", daemon=True
-                )
-                thread.start()
-                self._thread = thread
-            return True
+            has_thread = self._thread is not None or self._has_started_thread()
+        if not has_thread and self._user != threading.get_ident():
+            while (
+                not self._queue.empty()
+            ):  # what is queued during a use by this thread waits for the next caller
+                self._take(self._queue.get())
+        return True
+
+    def _has_started_thread(self) -> bool:
+        """False when there cannot be one: the process is exiting, or has too many."""
+        thread = threading.Thread(target=self._work_off, name="hookline-journal", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._thread = thread
+        return True
 
     def _work_off(self) -> None:
         """Take what is queued, until the end."""
         while self._take(self._queue.get()):
             pass  # in a function of its own, so that nothing of a claim that is forgotten is kept here
-        with self._using:
+        with self._turn():
             if self._connection is not None:
                 self._connection.close()
 
@@ -272,7 +293,7 @@ class PostgresWriter:
             else:
                 self._commit_and_settle(batches)
                 batches = []
-                with self._using:
+                with self._turn():
                     item()
             if self._queue.empty():
                 break
@@ -282,7 +303,7 @@ class PostgresWriter:
 
     def _commit_and_settle(self, batches: list[Batch]) -> None:
         if batches:
-            with self._using:
+            with self._turn():
                 self._commit(batches)
             for batch in batches:
                 batch.settle()
