@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -71,25 +72,91 @@ def test_text_that_postgresql_has_not_is_kept(postgres_journal: Make) -> None:
     assert journal.check_sync().ok
 
 
-@pytest.mark.parametrize("others", [(), ("b", "c")], ids=["alone", "together"])
+@contextmanager
+def waiting_commit(server: PostgresServer, journal: PostgresJournal, run_id: str) -> Iterator[None]:
+    """Keep a run from being written. Once the next commit waits for it, whatever is written forms a group."""
+    with psycopg.connect(server.url()) as other:
+        schema = journal.database.schema
+        other.execute(f"SELECT 1 FROM {schema}.runs WHERE run_id = %s FOR UPDATE", (run_id,))
+        yield
+        other.rollback()
+
+
+def wait_for_lock(server: PostgresServer) -> None:
+    """Wait until somebody waits for a row."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    wait_until(lambda: server.ask(query) != [(0,)], "the commit waits")
+
+
 def test_the_process_runs_while_a_commit_waits(
-    postgres: PostgresServer, postgres_journal: Make, story: Story, others: tuple[str, ...]
+    postgres: PostgresServer, postgres_journal: Make, story: Story
 ) -> None:
-    """Otherwise this thread, which ends the wait, would not run before the server gives up."""
+    """Of one run and of a group. Otherwise this thread, which ends the wait, would not run until the server stops."""
     journal = postgres_journal()
-    claims = {name: journal.claim_sync(name) for name in ("a", *others)}
+    claims = {name: journal.claim_sync(name) for name in "abc"}
     for name, claim in claims.items():
         claim.write(story(name)[:3]).result()
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    with psycopg.connect(postgres.url()) as other:
-        other.execute(f"SELECT 1 FROM {journal.database.schema}.runs FOR UPDATE")
-        written = [claim.write(story(name)[3:]) for name, claim in claims.items()]
-        wait_until(lambda: postgres.ask(waiting) == [(1,)], "the commit waits")
-        assert not any(each.done() for each in written)
-        other.rollback()
+    with waiting_commit(postgres, journal, "c"):
+        with waiting_commit(postgres, journal, "a"):
+            written = [claims["a"].write(story("a")[3:])]
+            wait_for_lock(postgres)
+            written += [claims[name].write(story(name)[3:]) for name in "bc"]
+        written[0].result()
+        wait_for_lock(postgres)
+        assert not any(each.done() for each in written[1:])
     for name, each in zip(claims, written, strict=True):
         each.result()
         assert journal.read_sync(name) == story(name)
+
+
+def test_what_fails_in_a_group_fails_alone(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """A run that the server refuses, and one that somebody else has written."""
+    journal = postgres_journal()
+    schema = journal.database.schema
+    claims = {name: journal.claim_sync(name) for name in ("a", "b", "bad", "moved", "c")}
+    for name, claim in claims.items():
+        claim.write(story(name)[:3]).result()
+    refuse = f"ALTER TABLE {schema}.runs ADD CHECK (run_id <> 'bad' OR records <= 3)"
+    postgres.ask(refuse)
+    postgres.ask(f"UPDATE {schema}.runs SET head = 'other' WHERE run_id = 'moved'")
+    with waiting_commit(postgres, journal, "a"):
+        written = {"a": claims["a"].write(story("a")[3:])}
+        wait_for_lock(postgres)
+        for name in ("b", "bad", "moved", "c"):
+            written[name] = claims[name].write(story(name)[3:])
+    failed = {name: each.exception() for name, each in written.items()}
+    assert [name for name, error in failed.items() if error is not None] == ["bad", "moved"]
+    assert "violates check constraint" in str(failed["bad"])
+    assert "was written or deleted by another" in str(failed["moved"])
+    for name in "abc":
+        assert journal.read_sync(name) == story(name)
+
+
+def test_a_group_whose_connection_ends_fails_as_a_whole(
+    postgres: PostgresServer, postgres_journal: Make, story: Story
+) -> None:
+    """With the words of the server, and nothing of it is written."""
+    journal = postgres_journal()
+    claims = {name: journal.claim_sync(name) for name in "abc"}
+    for name, claim in claims.items():
+        claim.write(story(name)[:3]).result()
+    with waiting_commit(postgres, journal, "c"):
+        with waiting_commit(postgres, journal, "a"):
+            written = [claims["a"].write(story("a")[3:])]
+            wait_for_lock(postgres)
+            written += [claims[name].write(story(name)[3:]) for name in "bc"]
+        written[0].result()
+        wait_for_lock(postgres)
+        postgres.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        )
+        for each in written[1:]:
+            assert "administrator command" in str(each.exception())
+    for name in "bc":
+        assert journal.read_sync(name) == story(name)[:3]
+        journal.claim_sync(name)
 
 
 def test_without_a_thread_everything_is_written_all_the_same(
