@@ -150,6 +150,94 @@ def test_a_stream_that_stalls_moves(place: Any) -> None:
     assert "thinking" not in "".join(screen.display)
 
 
+_HOOKS_THAT_WAIT = """
+import asyncio, os, time
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, call, say
+
+async def until(name):
+    while not os.path.exists(name):
+        await asyncio.sleep(0.01)
+
+async def look():
+    "Look."
+    await until("looked")
+    return "seen"
+
+async def greet(ctx):
+    await until("greeted")
+
+def check(ctx):
+    print("one line of the hook")
+    while not os.path.exists("checked"):
+        time.sleep(0.01)
+    print("half a line ", end="")
+    while not os.path.exists("asked"):
+        time.sleep(0.01)
+
+async def measure(ctx, call_next):
+    await until("before")
+    result = await call_next(ctx)
+    await until("after")
+    return result
+
+async def watch(ctx):
+    await until("watched")
+
+def agent():
+    turns = [call("look"), say("Well.")]
+    return (
+        AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(look)
+        .on_execution_start(greet).on_before_tool_use(check).around_tool_use(measure)
+        .on_execution_end(watch, tier="observer")
+    )
+"""
+
+
+def test_the_screen_moves_while_a_hook_or_a_tool_works(place: Any) -> None:
+    """The spinner names it, with the time, wherever the hook is asked; what the hook prints stays readable."""
+    place.write("hooks_that_wait.py", _HOOKS_THAT_WAIT)
+    terminal = opened(place, "run", "hooks_that_wait:agent", "Go.")
+    for name, done in (
+        ("hook greet", "greeted"),
+        ("hook check", "checked"),
+        ("half a line", "asked"),
+        ("hook measure", "before"),
+        ("running look", "looked"),
+        ("hook measure", "after"),
+        ("hook watch", "watched"),
+    ):
+        terminal.wait_for(f"{name} ")
+        if name.startswith("hook"):
+            terminal.wait_for(f"{name} 1 s")
+        place.write(done, "")
+    assert terminal.end() == 0, terminal.text
+    screen = pyte.Screen(120, 40)
+    pyte.Stream(screen).feed(terminal.seen)
+    shown = [line.rstrip() for line in screen.display if line.strip()]
+    assert "one line of the hook" in shown
+    assert any(line.startswith("half a line") for line in shown)
+    assert not any(f"{name} " in line for line in shown for name in ("hook", "running")), shown
+    piped = place.run("run", "hooks_that_wait:agent", "Go.").stderr
+    assert "hook check" not in piped
+    assert "\x1b" not in piped
+
+
+def test_the_screen_moves_while_a_command_is_asked(place: Any) -> None:
+    """Of a long name the beginning is shown, and the time."""
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "before_tool_use"\ncommand = "until test -e go; do sleep 0.1; done"\n',
+    )
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "x"})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE, columns=60)
+    terminal.wait_for("hook hookline.toml:1: until test -e go")
+    terminal.wait_for("… 2 s")
+    place.write("go", "")
+    assert terminal.end() == 0, terminal.text
+
+
 _REFUSES = """
 import logging
 from hookline import AgentBuilder, HookOutcome

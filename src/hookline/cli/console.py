@@ -24,7 +24,6 @@ from hookline.cli.interrupts import Interrupts
 from hookline.cli.json_output import print_json
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
-from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import columns, is_terminal, printable, width
 from hookline.config import Settings
 from hookline.config.locations import data_folder
@@ -222,7 +221,7 @@ class Console:
         """Run, and cancel when the time is up."""
         seconds = self._limits.seconds
         if seconds is None:
-            with user_code():
+            with self.screen.user_code():
                 return await running
 
         def cancel() -> None:
@@ -233,7 +232,7 @@ class Console:
         left = max(seconds - self._active, 0.0) + _GRACE
         timer = asyncio.get_running_loop().call_later(left, cancel)
         try:
-            with user_code():
+            with self.screen.user_code():
                 return await running
         finally:
             timer.cancel()

@@ -8,9 +8,10 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, TextIO
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, Any, TextIO
 
+from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import (
     Paint,
     end_column,
@@ -21,6 +22,7 @@ from hookline.cli.terminal import (
     width,
     wrap_text,
 )
+from hookline.hooks.run import ON_ASKED
 from hookline.journal import (
     ApprovalAnswered,
     CallAdmitted,
@@ -30,6 +32,7 @@ from hookline.journal import (
     ErrorRaised,
     HookRan,
     Record,
+    RequestSent,
     ResponseReceived,
     StepStarted,
     TextDelta,
@@ -46,6 +49,9 @@ _ERASED = "\r\x1b[K"
 _BELOW, _BACK = "\x1bD\x1b[A\x1b7\x1bD", "\x1b8"
 """To the line below, which is made if there is none, and back. Nothing scrolls between the two."""
 _THINKING = "thinking"
+_SHORT = 0.2
+"""Seconds. Shorter work is not announced."""
+_NOTHING = ("", 0.0)
 _INDENT = "      "
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
@@ -87,6 +93,8 @@ class Screen:
         """The call that the last line is about: its result can stand directly below."""
         self._is_step_shown = False
         self._model = ""
+        self._folder = os.path.join(os.getcwd(), "")
+        """Names of hooks begin with the path of their file. The spinner has no room for this part of it."""
 
     @property
     def is_spinning(self) -> bool:
@@ -123,6 +131,8 @@ class Screen:
             self._streamed, self._instead = "", None
             if not depth:
                 self._is_step_shown = False
+            self.spin(_THINKING)
+        elif isinstance(record, RequestSent):
             self.spin(_THINKING)
         elif isinstance(record, ResponseReceived):
             self._show_response(record, depth)
@@ -326,6 +336,25 @@ class Screen:
         if self._spinner is not None:
             self._spinner.hide()
 
+    @contextmanager
+    def user_code(self) -> Iterator[None]:
+        """While user code runs: its prints go to standard error, and the spinner names the hook that is asked."""
+        with ExitStack() as stack:
+            if self._spinner is None:
+                stack.enter_context(user_code())
+            else:
+                shared: Any = _SharedStream(self.err, self._spinner)
+                stack.enter_context(redirect_stdout(shared))
+                stack.enter_context(redirect_stderr(shared))
+                stack.callback(ON_ASKED.reset, ON_ASKED.set(self._show_hook))
+            yield
+
+    def _show_hook(self, name: str) -> None:
+        # As in `spin`: not behind a full line.
+        if self._spinner is not None and self._column < width():
+            what = f"hook {printable(name.removeprefix(self._folder))}" if name else ""
+            self._spinner.show_aside(what, is_below=self._column > 0)
+
     def _fresh_line(self) -> None:
         if self._column:
             self._write("\n")
@@ -398,9 +427,10 @@ class Spinner:
         encoding = (getattr(stream, "encoding", "") or "").lower().replace("-", "")
         self._frames = _FRAMES if encoding == "utf8" else _PLAIN_FRAMES
         self._lock = threading.RLock()  # a signal may come while its own thread writes
-        self._what = ""
+        self._work = self._aside = _NOTHING
+        """What happens, and what happens in the midst of it, each with the time of its start."""
         self._is_below = False
-        self._since = 0.0
+        self._is_held = False
         self._shown = ""
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -408,9 +438,20 @@ class Spinner:
     def show(self, what: str, *, is_below: bool = False) -> None:
         """Show the text, on the line of the cursor or on the line below; the cursor stays where it is."""
         with self._lock:
-            if is_below != self._is_below:
-                self._erase()
-            self._what, self._is_below, self._since = what, is_below, time.monotonic()
+            self._work = what, time.monotonic()
+            self._is_held = False
+            self._move(is_below)
+
+    def show_aside(self, what: str, *, is_below: bool = False) -> None:
+        """Show what happens in the midst of the work. With no text, the work is shown again, with its own time."""
+        with self._lock:
+            self._aside = (what, time.monotonic()) if what else _NOTHING
+            self._move(is_below)
+
+    def _move(self, is_below: bool) -> None:
+        if is_below != self._is_below or not self._now()[0]:
+            self._erase()
+            self._is_below = is_below
         if self._thread is None:
             self._thread = threading.Thread(target=self._turn, name="spinner", daemon=True)
             self._thread.start()
@@ -419,20 +460,21 @@ class Spinner:
     def change(self, what: str) -> None:
         """Show another text, with the same time; nothing if none is shown."""
         with self._lock:
-            self._what = what if self._what else ""
+            self._work = (what, self._work[1]) if self._work[0] else _NOTHING
 
     def hide(self) -> None:
         """Erase the line, and stop."""
         with self._lock:
-            self._what = ""
+            self._work = self._aside = _NOTHING
+            self._is_held = False
             self._erase()
 
     @contextmanager
-    def erased(self) -> Iterator[None]:
-        """Erase the line for what is written in the block. It is drawn again below that."""
+    def erased(self, *, is_held: bool = False) -> Iterator[None]:
+        """Erase the line for what is written in the block. It is drawn again below that, or held until more comes."""
         with self._lock:
             self._erase()
-            self._is_below = False
+            self._is_below, self._is_held = False, is_held
             yield
 
     def _erase(self) -> None:
@@ -445,18 +487,47 @@ class Spinner:
         self._stream.flush()
         self._shown = text
 
+    def _now(self) -> tuple[str, float]:
+        """What is shown: short work in the midst of other work is not announced."""
+        is_long = time.monotonic() - self._aside[1] >= _SHORT
+        return self._aside if self._aside[0] and is_long else self._work
+
     def _turn(self) -> None:
         frame = 0
         while True:
             self._wake.wait()
             time.sleep(0.1)
             with self._lock:
-                if not self._what:
+                if not (self._work[0] or self._aside[0]):
                     self._wake.clear()
                     continue
-                passed = time.monotonic() - self._since
-                if passed < (1.0 if self._is_below else 0.2):  # short work is not announced
+                what, since = self._now()
+                passed = time.monotonic() - since
+                if not what or self._is_held or passed < (1.0 if self._is_below else _SHORT):
                     continue
                 frame += 1
-                text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"
-                self._draw(fit_text(text, width() - 1))
+                took = f" {passed:.0f} s"
+                text = f"{self._frames[frame % len(self._frames)]} {what}"
+                self._draw(fit_text(text, width() - 1 - len(took)) + took)
+
+
+class _SharedStream:
+    """A stream for code that does not know of the spinner. None turns behind an unfinished line, such as a question."""
+
+    def __init__(self, stream: TextIO, spinner: Spinner) -> None:
+        self._stream = stream
+        self._spinner = spinner
+
+    def write(self, text: str) -> int:
+        """Write in the place of the spinner."""
+        with self._spinner.erased(is_held=not text.endswith("\n")):
+            written = self._stream.write(text)
+            self._stream.flush()
+        return written
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write them one after the other."""
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,6 +34,9 @@ from hookline.hooks.point_type import C, Verdict
 T = TypeVar("T")
 Decided = Callable[[Any], object]
 """Called with the result after all hooks and before the observers: it is valid even if those are cancelled."""
+ON_ASKED: ContextVar[Callable[[str], object] | None] = ContextVar("on_asked", default=None)
+"""Called with the name of each hook before it works, and with "" when none does: for a display of what happens now.
+A record for the stream would come too late: a hook that is not async holds up whoever reads that."""
 
 
 async def run_hooks(
@@ -48,11 +52,15 @@ async def run_hooks(
     verdicts, entries, names = Verdicts(log, settle), plan.judges, plan.names
     if policies_only:
         entries, names = plan.policies, names.part(len(plan.hooks), len(plan.judges))
+    on_asked = ON_ASKED.get()
     try:
         ctx = await _judge(entries, names, verdicts, ctx)
     except BaseException:
         log.report_context(ctx if verdicts.left is None else verdicts.left)
         raise
+    finally:
+        if on_asked is not None:
+            on_asked("")
     if not verdicts.is_any and not plan.observers:
         return Result(ctx)
     result = verdicts.result(ctx)
@@ -69,7 +77,7 @@ async def run_hooks(
 async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdicts, ctx: C) -> C:
     """Ask hooks one after the other; returns the context they leave."""
     log = verdicts.log
-    monotonic = log.monotonic
+    monotonic, on_asked = log.monotonic, ON_ASKED.get()
     readings = [monotonic()]  # before the first hook that is not reported yet, and after each since
     first = skip = 0
     for position, entry in enumerate(entries):
@@ -80,6 +88,8 @@ async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdict
             if entry.matches is not None and not entry.matches(ctx):
                 first, readings = _report(log, names, first, readings, position)
                 continue
+            if on_asked is not None:
+                on_asked(entry.name)
             if entry.is_middleware:
                 first, readings = _report(log, names, first, readings, position)
                 end = _end_of_tier(entries, position)
@@ -132,24 +142,28 @@ async def run_around(
     """
     if not entries:
         return await action(ctx)
-    entry, is_asked = entries[0], True
+    entry, is_asked, on_asked = entries[0], True, ON_ASKED.get() or _ignore
     failure: HookError | None = None
     result: T | None = None
 
     async def inside(handed: C) -> T:
-        if not entry.shadow:
-            if ctx.point.gives_context and handed is not next_.base:
-                log.report_answer(entry, started, HookAnswer(next_.base, handed))
-            return await run_around(entries[1:], handed, action, log, settle, check)
-        if next_.results:
+        if entry.shadow and next_.results:
             return next_.results[0]
-        return await run_around(entries[1:], ctx, action, log, settle, check)
+        if not entry.shadow and ctx.point.gives_context and handed is not next_.base:
+            log.report_answer(entry, started, HookAnswer(next_.base, handed))
+        on_asked("")
+        given = ctx if entry.shadow else handed
+        result = await run_around(entries[1:], given, action, log, settle, check)
+        on_asked(entry.name)
+        return result
 
     next_ = Next(entry, ctx, inside, settle)
     started = log.monotonic()
     try:
         is_asked = entry.matches is None or entry.matches(ctx)
-        result = await next_.answer() if is_asked else None
+        if is_asked:
+            on_asked(entry.name)
+            result = await next_.answer()
         if is_asked and not any(result is each for each in next_.results):
             result = check(entry, result, next_.results[-1] if next_.results else ctx)
     except CRASHES as error:
@@ -159,6 +173,8 @@ async def run_around(
         if error is next_.raised:
             raise  # the action's own error, which the hook did not handle
         failure = hook_failure(entry, ctx, error)
+    finally:
+        on_asked("")
     if is_asked:
         change: tuple[Any, Any] = (ctx, ctx)
         if ctx.point.gives_context and failure is None:
@@ -171,7 +187,12 @@ async def run_around(
             return result
     if next_.raised is not None and not next_.results:
         raise next_.raised
-    return next_.results[-1] if next_.results else await inside(ctx)
+    if next_.results:
+        return next_.results[-1]
+    try:
+        return await inside(ctx)
+    finally:
+        on_asked("")
 
 
 def _report(
@@ -221,13 +242,14 @@ def _weigh(
 
 async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
-    shown = ctx.replace(decided=verdict)
+    shown, on_asked = ctx.replace(decided=verdict), ON_ASKED.get() or _ignore
     cancelled: BaseException | None = None
     for entry in plan.observers:
         started = log.monotonic()
         try:
             if entry.matches is not None and not entry.matches(shown):
                 continue
+            on_asked(entry.name)
             answer = entry.call(shown)
             if entry.is_async or inspect.isawaitable(answer):
                 await answer
@@ -241,5 +263,11 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
         else:
             if not entry.has_recorded_answer:
                 log.report_passed(entry.names, (started, log.monotonic()))
+        finally:
+            on_asked("")
     if cancelled is not None:
         raise cancelled
+
+
+def _ignore(name: str) -> None:
+    """Nobody reads along."""
