@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -83,40 +85,70 @@ def _napping(place: Any, columns: int = 60, **env: str) -> Terminal:
     )
 
 
-@_needs_posix
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("hooks", "list"),
-        ("hooks", "list", "--points"),
-        ("hooks", "test", "read", ".env"),
-        ("config", "show"),
-        ("tools",),
-        ("runs",),
-        ("doctor",),
-        ("backtest", "--deny", "read"),
-    ],
-    ids=" ".join,
+_SCREENS = (
+    "run --help",
+    "hooks list",
+    "hooks explain",
+    "hooks lint",
+    "hooks test read .env",
+    "config show",
+    "tools",
+    "runs",
+    "show last --hooks",
+    "approve last",
+    "doctor",
+    "backtest --deny read",
+    "model list",
+    "trust --show",
+    "journal check",
+    "worker",
+    "nonsense",
+    "run --model nonsense x",
 )
-def test_tables_fit_eighty_columns(place: Any, command: tuple[str, ...]) -> None:
-    """Their rows are wrapped or cut. In a pipe a row is one line."""
+_SCRIPT_HOOK = {"type": "command", "command": '"$CLAUDE_PROJECT_DIR"/.claude/hooks/look-at-it.sh'}
+
+
+def _project_with_long_words(place: Any) -> None:
+    """A trusted project with rules, a script as a hook, a run that is done and one that waits."""
+    hooks = {"PreToolUse": [{"matcher": "Bash|Edit", "hooks": [_SCRIPT_HOOK]}]}
+    denied = {"permissions": {"deny": ["Read(./secrets/**)"]}}
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks, **denied}))
+    place.write(".claude/hooks/look-at-it.sh", "#!/bin/sh\n").chmod(0o755)
     place.write("a.txt", "x\n")
     place.write(
         "hookline.toml",
-        '[approvals]\nask = ["write(a-rather-long-name-of-a-file-in-a-rule.txt)", "edit"]\n',
+        '[approvals]\nask = ["write(a-rather-long-name-of-a-file-in-a-rule.txt)", "edit"]\n'
+        '[[hooks]]\non = "before_tool_use"\nmatch = "read"\ncommand = "true --a-long-option and-a-word"\n',
     )
     assert place.run("trust").returncode == 0
-    model = place.script({"call": "read", "args": {"path": "a.txt"}}, {"say": "Read."})
-    assert (
-        place.run("run", "--model", model, f"Read {'it ' * 40}", "--without", "bash").returncode
-        == 0
-    )
+    file = {"path": "a-rather-long-name-of-a-file-in-a-rule.txt", "content": ""}
+    read, write = {"call": "read", "args": {"path": "a.txt"}}, {"call": "write", "args": file}
+    for turns, code in (([read, {"say": "Read."}], 0), ([write], 5)):
+        ran = place.run(
+            "run", "--model", place.script(*turns), f"Go {'on ' * 40}", "--without", "bash"
+        )
+        assert ran.returncode == code, ran.stderr
+
+
+@_needs_posix
+def test_every_screen_fits_and_breaks_no_word(place: Any) -> None:
+    """Rows and sentences are wrapped between words, or cut. In a pipe a row is one line."""
+    _project_with_long_words(place)
     env = {"HOME": str(place.home), "NO_COLOR": "1"}
-    terminal = Terminal(*command, cwd=place.project, env=env, columns=80)
-    terminal.end()
-    lines = terminal.text.splitlines()
-    assert lines
-    assert [line for line in lines if columns(line) > 80] == []
+    wide = [(120, command) for command in ("hooks explain", "backtest --deny read")]
+    for room, command in [*((80, each) for each in _SCREENS), *wide]:
+        terminal = Terminal(*command.split(), cwd=place.project, env=env, columns=room)
+        terminal.end()
+        lines = terminal.text.splitlines()
+        assert lines, command
+        assert [line for line in lines if columns(line) > room] == [], command
+        piped = place.run(*command.split())
+        words = {
+            word for word in (piped.stdout + piped.stderr).split() if columns(word) <= room - 20
+        }
+        joined = [a.split()[-1:] + b.split()[:1] for a, b in pairwise(lines)]
+        broken = [pair for pair in joined if len(pair) == 2 and "".join(pair) in words]
+        assert broken == [], command
 
 
 @_needs_posix

@@ -24,6 +24,7 @@ from hookline.cli.terminal import (
     Paint,
     is_smart,
     is_terminal,
+    print_text,
     printable,
     width,
     wrap_text,
@@ -275,10 +276,10 @@ def _edit_file(editor: str, text: str) -> str:
             code = subprocess.run([*shlex.split(editor), file.name], check=False).returncode
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or error
-            print(f"  the editor {editor!r} cannot be started: {said}", file=sys.stderr)
+            print_text(f"  the editor {editor!r} cannot be started: {said}", sys.stderr)
             return ""
         if code != 0:
-            print(f"  the editor ended with exit code {code}: nothing is changed", file=sys.stderr)
+            print_text(f"  the editor ended with exit code {code}: nothing is changed", sys.stderr)
             return ""
         return Path(file.name).read_text(encoding="utf-8")
 

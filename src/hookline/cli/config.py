@@ -19,7 +19,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
-from hookline.cli.terminal import print_row, printable
+from hookline.cli.terminal import print_text, printable
 from hookline.config import json_schema, load
 from hookline.config.layers import leaves, write_path
 from hookline.config.locations import PROJECT_FILES, own_file, project_of
@@ -43,10 +43,10 @@ def show_settings(arguments: argparse.Namespace) -> int:
             print_json({"key": key, "value": value, "from": where})
         else:
             shown = value if value == "[hidden]" else json.dumps(value, ensure_ascii=False)
-            print_row(printable(f"{key:<{widest}} = {shown}  # {where}"), 4)
+            print_text(printable(f"{key:<{widest}} = {shown}  # {where}"), indent=4)
     for held in settings.held:
         text = f"not in force until trusted: {held.setting}  # {held.where}"
-        print(printable(text), file=sys.stderr)
+        print_text(printable(text), sys.stderr)
     return Exit.DONE
 
 

@@ -295,7 +295,7 @@ class Console:
         if not self._quiet:
             self.screen.say(self._closing_line(result))
         elif code not in (Exit.DONE, Exit.WAITING):
-            self.screen.say(f"hookline: {self._stop_reason_text(result)}")
+            self.screen.note(self._stop_reason_text(result))
         return code
 
     def _print_answer(self, result: RunResult) -> None:
@@ -319,18 +319,16 @@ class Console:
         else:
             self.screen.finish(result)
         if not self._quiet or code is not Exit.DONE:
-            self.screen.say(
-                f"hookline: run {result.run_id} is over ({self._stop_reason_text(result)}): nothing in it waits. "
+            self.screen.note(
+                f"run {result.run_id} is over ({self._stop_reason_text(result)}): nothing in it waits. "
                 f"To continue from there: {self._reopen_command(result)}"
             )
         return code
 
     def _print_questions(self, pending: Sequence[PendingApproval], run_id: str) -> None:
         for question in pending:
-            self.screen.say(
-                f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
-                f"{printable(question.reason)}"
-            )
+            waiting = f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
+            self.screen.say(self.screen.wrap(f"{waiting}{printable(question.reason)}"))
         if not self.is_saved:
             self.screen.say("nobody can answer: the run was not saved (--no-save).")
             return

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run
-from hookline.cli.terminal import print_row
+from hookline.cli.terminal import print_text
 from hookline.config import load
 from hookline.errors import HooklineError, UsageError
 from hookline.journal import HookRan, Record, RunFinished
@@ -112,8 +112,10 @@ class Demo:
             print(f"  {name:12}{Path(name).read_text(encoding='utf-8').strip()}")
         print(f"  {'hooks.py':12}the hook {_HOOK}:\n")
         source = Path("hooks.py").read_text(encoding="utf-8")
-        print("".join(f"      {line}\n" for line in source[source.index("def ") :].splitlines()))
-        print("  hookline.toml says when it is asked. Hooks run once you trust the folder:\n")
+        print_text(
+            "".join(f"      {line}\n" for line in source[source.index("def ") :].splitlines())
+        )
+        print_text("  hookline.toml says when it is asked. Hooks run once you trust the folder:\n")
         if self._is_new:
             self._must("trust")
         _title("The plan: which hooks run where, known before anything runs")
@@ -129,9 +131,9 @@ class Demo:
             self._must(*command)
         ends = [record for record in self._last_run() if isinstance(record, RunFinished)]
         if ends and is_right(question, ends[-1].text):
-            print("\nThe answer is right.")
+            print_text("\nThe answer is right.")
         else:
-            print(f"\nThe answer is wrong: {question.truth}. A small model is often wrong.")
+            print_text(f"\nThe answer is wrong: {question.truth}. A small model is often wrong.")
         return True
 
     def judge_hook(self) -> None:
@@ -142,9 +144,11 @@ class Demo:
         )
         if blocked:
             times = "once" if blocked == 1 else f"{blocked} times"
-            print(f"The hook {_HOOK} blocked the call, {times}. The model read why.")
+            print_text(f"The hook {_HOOK} blocked the call, {times}. The model read why.")
             return
-        print("The model did not try to read the file this time. What the hook would have said:\n")
+        print_text(
+            "The model did not try to read the file this time. What the hook would have said:\n"
+        )
         self._run("hooks", "test", "read", '{"path": "secret.env"}')
 
     def suggest(self, folder: str, model: str) -> None:
@@ -161,9 +165,9 @@ class Demo:
         ):
             print(*([f"  # {what}"] if what else []), f"  {command}", sep="\n")
         print()
-        print_row(
+        print_text(
             "For a larger model, set its key and name it: --model anthropic:NAME, openai:NAME and others.",
-            0,
+            indent=0,
         )
 
     def _last_run(self) -> list[Record]:
@@ -207,9 +211,9 @@ def has_model() -> bool:
 
 
 def _without_model(why: str) -> bool:
-    print(
+    print_text(
         f"hookline: no local model here: {why.rstrip('.')}. The same is shown with a scripted one.",
-        file=sys.stderr,
+        sys.stderr,
     )
     return False
 

@@ -16,7 +16,7 @@ from hookline import __version__
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_at, journal_path
-from hookline.cli.terminal import Paint, print_row, printable
+from hookline.cli.terminal import Paint, print_text, printable
 from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
 from hookline.command_hooks import TrustedHooks
 from hookline.config import TrustStatus, load
@@ -64,9 +64,9 @@ def run(_arguments: argparse.Namespace) -> int:
         has_failed = has_failed or check.mark == "no"
         for number, line in enumerate(printable(check.what, lines=True).split("\n")):
             start = f"{paint(check.mark, _COLOURS[check.mark])}  " if not number else ""
-            print_row(start + line, 4)
+            print_text(start + line, indent=4)
         if check.fix:
-            print(f"      {printable(check.fix)}")
+            print_text(f"      {printable(check.fix)}")
     return Exit.FAILED if has_failed else Exit.DONE
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.cli.assembly.command_hooks import command_hooks
 from hookline.cli.assembly.verification import load_verified
-from hookline.cli.terminal import is_terminal, printable
+from hookline.cli.terminal import is_terminal, print_text, printable
 from hookline.command_hooks import CommandHooks
 from hookline.config import HeldSetting, Layer, Settings, TrustStatus
 from hookline.config.trust import trust_file
@@ -133,7 +133,7 @@ def _ask(guards: Guards) -> str:
 
 
 def _print(head: str, lines: Sequence[str]) -> None:
-    print(head, *(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
+    print_text("\n  ".join((head, *lines)), sys.stderr)
 
 
 def can_ask(arguments: argparse.Namespace) -> bool:

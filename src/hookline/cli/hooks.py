@@ -22,7 +22,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import page_width, print_row, print_table, printable
+from hookline.cli.terminal import page_width, print_table, print_text, printable
 from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError, where_raised
@@ -108,9 +108,9 @@ def _list_points(arguments: argparse.Namespace) -> int:
         )
     for point in HookPoint:
         can = ", ".join(sorted(point.verdicts)) if not point.around else "wrap the action"
-        print(f"{point.value:<20} {can or 'only observe'}")
+        print_text(f"{point.value:<20} {can or 'only observe'}")
         if point.blocks:
-            print_row(f"{'':<20} a block: {point.blocks}", 21)
+            print_text(f"{'':<20} a block: {point.blocks}", indent=21)
     return Exit.DONE
 
 
@@ -125,7 +125,7 @@ def explain_hooks(arguments: argparse.Namespace) -> int:
         args = arguments_for(agent, tool, rest) if tool else {}
         model = "" if settings.target else _model_words(settings)
         text = explain(agent.definition, tool, args, width=page_width(sys.stdout), model=model)
-        print(printable(text, lines=True))
+        print_text(printable(text, lines=True))
 
     _with_agent(settings, explain_call)
     return Exit.DONE
@@ -169,9 +169,9 @@ def lint_hooks(arguments: argparse.Namespace) -> int:
     ]
     findings += _with_agent(settings, lint, is_lenient=True)
     for finding in findings:
-        print(printable(finding))
+        print_text(printable(finding))
     if not findings:
-        print("no mistakes found", file=sys.stderr)
+        print_text("no mistakes found", sys.stderr)
     return Exit.FAILED if findings else Exit.DONE
 
 
@@ -210,9 +210,9 @@ def test_hooks(arguments: argparse.Namespace) -> int:
     else:
         for answer in answers:
             for line in printable(str(answer), lines=True).split("\n"):
-                print_row(line, 11)
+                print_text(line, indent=11)
     if not answers:
-        print("no hook is asked about that", file=sys.stderr)
+        print_text("no hook is asked about that", sys.stderr)
     kinds = {answer.kind for answer in answers if not (answer.shadow or answer.fails_open)}
     if kinds & {"block", "stop", "failed"}:
         return Exit.BLOCKED

@@ -15,7 +15,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import open_any_run
 from hookline.cli.options import refuse_settings
 from hookline.cli.screen import format_call
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import print_text, printable
 from hookline.errors import RunInUseError, UsageError
 from hookline.journal import (
     InboxAnswer,
@@ -63,9 +63,9 @@ async def _approve(journal: JournalStore, run_id: str, arguments: argparse.Names
     decision = no if arguments.denies else Decision.allow()
     message = await post_answer(journal, run_id, question, decision, by=_who(arguments))
     if message is None:
-        print(f"question {question} has this answer already.")
+        print_text(f"question {question} has this answer already.")
     else:
-        print(await _outcome(journal, message, arguments))
+        print_text(await _outcome(journal, message, arguments))
     return Exit.DONE
 
 
@@ -85,13 +85,15 @@ async def _cancel(journal: JournalStore, run_id: str, arguments: argparse.Namesp
         if story.is_over:
             ending = story.state.ending
             assert ending is not None
-            print(f"run {run_id} is over: {ending.status.value}.")
+            print_text(f"run {run_id} is over: {ending.status.value}.")
             return Exit.DONE
         try:
             durable = await reopen(journal, run_id, ())
         except RunInUseError:  # whoever drives it sees the message
             if time.monotonic() > deadline:
-                print(f"run {run_id} is still running: it ends as soon as its process sees this.")
+                print_text(
+                    f"run {run_id} is still running: it ends as soon as its process sees this."
+                )
                 return Exit.FAILED
             await asyncio.sleep(_PAUSE)
             continue
@@ -144,13 +146,13 @@ def _list(
         (each.question, each.fingerprint): each for each in inbox if isinstance(each, InboxAnswer)
     }
     if not waiting:
-        print(f"nothing waits for an answer in run {run_id}.")
+        print_text(f"nothing waits for an answer in run {run_id}.")
     for each in waiting:
         asked = f"asked by {printable(', '.join(each.askers))}: {printable(each.reason)}"
-        print(f"{format_call(each.tool_call)}, {asked}")
+        print_text(f"{format_call(each.tool_call)}, {asked}")
         answer = posted.get((each.id, each.fingerprint))
         if answer is not None:  # the run has not taken it yet
-            print(f"  answered: {answer.decision.answer.value}, by {printable(answer.by)}")
+            print_text(f"  answered: {answer.decision.answer.value}, by {printable(answer.by)}")
             continue
         command = f"hookline approve {run_id}{_flag(arguments)} {shlex.quote(each.id)}"
         print(f"  yes: {command}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from hookline.cli.exits import Exit
+from hookline.cli.terminal import print_text
 from hookline.config.layers import read_layer
 from hookline.config.locations import project_files
 from hookline.config.trust import fingerprints, read_texts, trust_file
@@ -150,13 +151,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(folder / name)
     inside = "" if folder == Path.cwd() else f"cd {shlex.quote(arguments.folder)} && "
     notes, test = (_file_name(part, names[part]) for part in ("notes", "test"))
-    print(
+    print_text(
         f"{_trust(folder, files)} Now:\n"
         f'  {inside}hookline run "What is in {notes}?"\n'
         f"  {inside}hookline hooks test bash 'rm {notes}'\n"
         f"  {inside}python {test}\n"
         f'  {inside}hookline run {names["agent"]}:build "What is in {notes}?"',
-        file=sys.stderr,
+        sys.stderr,
     )
     return Exit.DONE
 

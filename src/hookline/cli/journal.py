@@ -8,7 +8,7 @@ from pathlib import Path
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import database_of, journal_at, journal_path, queue_of
 from hookline.cli.options import flags_of, refuse_settings
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import print_text, printable
 from hookline.config import load
 from hookline.journal import SQLiteJournal
 
@@ -17,7 +17,7 @@ def check_journal(arguments: argparse.Namespace) -> int:
     """Report damage."""
     with database_of(arguments) or _open(arguments, accept_loss=arguments.accept_loss) as journal:
         report = journal.check_sync()
-    print(printable(str(report), lines=True))
+    print_text(printable(str(report), lines=True))
     return Exit.DONE if report.ok else Exit.FAILED
 
 
@@ -25,7 +25,7 @@ def back_up(arguments: argparse.Namespace) -> int:
     """Copy the journal."""
     with database_of(arguments) or _open(arguments) as journal:
         journal.backup_sync(arguments.path)
-    print(f"the journal {journal} was copied to {arguments.path}")
+    print_text(f"the journal {journal} was copied to {arguments.path}")
     return Exit.DONE
 
 
@@ -45,7 +45,7 @@ def migrate(arguments: argparse.Namespace) -> int:
     words = (
         f"have version {now}" if before == now else f"are now of version {now} ({before} before)"
     )
-    print(f"the tables in {journal} {words}")
+    print_text(f"the tables in {journal} {words}")
     return Exit.DONE
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hookline.cli.options import flags_of
+from hookline.cli.terminal import print_text
 from hookline.config import Layer, Settings, load
 from hookline.config.locations import data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
@@ -73,10 +74,10 @@ def _warn_of_password(url: str | None) -> None:
     from hookline.journal.postgres import has_password
 
     if url is not None and has_password(url):
-        print(
+        print_text(
             "hookline: everybody on this machine can read the password in --database while the command runs. "
             f"Put it into {_DATABASE} or a password file (PGPASSFILE).",
-            file=sys.stderr,
+            sys.stderr,
         )
 
 
@@ -159,7 +160,7 @@ def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator
             journal = journal_at(path)
             journal.open_sync()
         except (JournalError, OSError) as error:
-            print(f"hookline: skipped: {error}", file=sys.stderr)
+            print_text(f"hookline: skipped: {error}", sys.stderr)
             continue
         yield journal
 

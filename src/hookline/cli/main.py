@@ -68,13 +68,14 @@ def _main(given: list[str]) -> int:
 
 
 def _report_unknown(command: str) -> int:
+    from hookline.cli.terminal import print_text
     from hookline.config.validation import suggest
 
     if " " in command:
         remedy = f"To run an agent on a task: hookline run {shlex.quote(command)}"
     else:
         remedy = suggest(command, COMMANDS, otherwise="`hookline --help` lists them.")
-    print(f"hookline: there is no command {command!r}. {remedy}", file=sys.stderr)
+    print_text(f"hookline: there is no command {command!r}. {remedy}", sys.stderr)
     return Exit.USAGE
 
 
@@ -99,7 +100,7 @@ def _is_write_error(error: Exception) -> bool:
 
 
 def _report(error: Exception) -> int:
-    from hookline.cli.terminal import printable
+    from hookline.cli.terminal import print_text, printable
     from hookline.errors import HooklineError
 
     if os.environ.get("HOOKLINE_DEBUG"):
@@ -113,7 +114,7 @@ def _report(error: Exception) -> int:
             text = f"standard output cannot be written: {text} The run is recorded: hookline show."
     elif not isinstance(error, HooklineError | OSError):
         text = f"{type(error).__name__}: {text} (HOOKLINE_DEBUG=1 shows the traceback)"
-    print(f"hookline: {printable(text, lines=True)}", file=sys.stderr)
+    print_text(f"hookline: {printable(text, lines=True)}", sys.stderr)
     return exit_for(error)
 
 

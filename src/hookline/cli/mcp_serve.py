@@ -10,6 +10,7 @@ import sys
 
 from hookline.cli.exits import Exit
 from hookline.cli.target import open_target
+from hookline.cli.terminal import print_text
 from hookline.errors import HooklineError
 from hookline.mcp import serve_http, serve_stdio
 
@@ -39,13 +40,13 @@ async def _serve(arguments: argparse.Namespace) -> int:
                 else:
                     await serve_http(agent, *arguments.http, **says, on_listening=_announce)
             except HooklineError as error:  # not wrong use: a port is taken, for example
-                print(f"hookline: {error}", file=sys.stderr)
+                print_text(f"hookline: {error}", sys.stderr)
                 return Exit.FAILED
     return Exit.DONE
 
 
 def _announce(url: str) -> None:
-    print(f"listening on {url}", file=sys.stderr, flush=True)
+    print_text(f"listening on {url}", sys.stderr)
     host = url.partition("://")[2].rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK:
-        print("everyone who reaches this address can use the agent", file=sys.stderr, flush=True)
+        print_text("everyone who reaches this address can use the agent", sys.stderr)

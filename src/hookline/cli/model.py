@@ -11,7 +11,7 @@ from pathlib import Path
 from hookline.cli.exits import Exit
 from hookline.cli.guards import can_ask
 from hookline.cli.model_choice import ask_for_model, check_name
-from hookline.cli.terminal import print_row, printable
+from hookline.cli.terminal import print_text, printable
 from hookline.config import load
 from hookline.config.locations import own_file
 from hookline.config.own_file import write_model
@@ -39,14 +39,13 @@ def list_models(_arguments: argparse.Namespace) -> int:
         default = " (default)" if weights is DEFAULT else ""
         megabytes = f"{weights.source.size / 1e6:.0f} MB"
         about = f"{weights.title}, {megabytes}, {weights.license}"
-        print_row(f"local:{weights.name}{default}  {about}  {state}", 4)
+        print_text(f"local:{weights.name}{default}  {about}  {state}", indent=4)
     for model in hub_models():
         state = "" if model.is_intact else "damaged: "
         about = f"{state}{model.name}, {model.size / 1e6:.0f} MB"
-        print_row(f"local:{model.path}  {about}", 4)
-    print(
-        f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf",
-        file=sys.stderr,
+        print_text(f"local:{model.path}  {about}", indent=4)
+    print_text(
+        f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf", sys.stderr
     )
     return Exit.DONE
 
@@ -62,9 +61,9 @@ def fetch_model(arguments: argparse.Namespace) -> int:
     weights = find_weights(arguments.name)
     try:
         if not fetch(weights):
-            print(f"{weights.title} is here already.", file=sys.stderr)
+            print_text(f"{weights.title} is here already.", sys.stderr)
     except KeyboardInterrupt:
-        print("hookline: interrupted; nothing was kept.", file=sys.stderr)
+        print_text("hookline: interrupted; nothing was kept.", sys.stderr)
         return Exit.INTERRUPTED
     print(weights.path)
     return Exit.DONE
@@ -74,7 +73,7 @@ def fetch(weights: Weights) -> bool:
     """Fetch a model with a bar that shows how far it is; False if it is here and intact."""
     if weights.is_here and is_intact(weights):
         return False
-    print(f"Fetching {weights.title} ...", file=sys.stderr)
+    print_text(f"Fetching {weights.title} ...", sys.stderr)
     bar = ProgressBar(weights.name)
     try:
         ensure(weights, progress=bar, anew=True)
@@ -90,12 +89,12 @@ def _download(name: str, sha256: str) -> int:
         model = download(name, sha256=sha256, progress=bar)
     except KeyboardInterrupt:
         bar.end()
-        print("hookline: interrupted; the same command continues there.", file=sys.stderr)
+        print_text("hookline: interrupted; the same command continues there.", sys.stderr)
         return Exit.INTERRUPTED
     finally:
         bar.end()
-    print(f"{model.name}, SHA-256 {model.sha256}", file=sys.stderr)
-    print(f"Use it: hookline model use local:{model.path}", file=sys.stderr)
+    print_text(f"{model.name}, SHA-256 {model.sha256}", sys.stderr)
+    print_text(f"Use it: hookline model use local:{model.path}", sys.stderr)
     print(model.path)
     return Exit.DONE
 
@@ -107,11 +106,11 @@ def use_model(arguments: argparse.Namespace) -> int:
     model = check_name(arguments.name) if arguments.name else ask_for_model()
     path = own_file(os.environ)
     write_model(path, model)
-    print(f"hookline: the model is {printable(model)} ({path}).", file=sys.stderr)
+    print_text(f"hookline: the model is {printable(model)} ({path}).", sys.stderr)
     with contextlib.suppress(ConfigError):  # another command reports it
         where = load(Path.cwd()).where("model")
         if not where.startswith(str(path)):
-            print(f"hookline: here, {printable(where)} names another.", file=sys.stderr)
+            print_text(f"hookline: here, {printable(where)} names another.", sys.stderr)
     return Exit.DONE
 
 
@@ -125,11 +124,11 @@ def remove_model(arguments: argparse.Namespace) -> int:
         ]
         for model in found:
             model.remove()
-            print(f"{model.path} was deleted.", file=sys.stderr)
+            print_text(f"{model.path} was deleted.", sys.stderr)
         if not found:
-            print(f"{arguments.name} is not here.", file=sys.stderr)
+            print_text(f"{arguments.name} is not here.", sys.stderr)
         return Exit.DONE
     weights = find_weights(arguments.name)
     was_here = remove(weights)
-    print(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", file=sys.stderr)
+    print_text(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", sys.stderr)
     return Exit.DONE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.cli.assembly.verification import load_verified, verify
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import print_text, printable
 from hookline.config import Layer, Settings
 from hookline.config.layers import check_layer, put
 from hookline.config.load import VARIABLES
@@ -73,7 +73,7 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
 def report_untrusted(settings: Settings) -> None:
     """Report settings that wait for trust: what a command says about hooks is without them."""
     if settings.trust_hint:
-        print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
+        print_text(f"hookline: {printable(settings.trust_hint)}", sys.stderr)
 
 
 def flags_of(arguments: argparse.Namespace) -> Layer:

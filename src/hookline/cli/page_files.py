@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from hookline.cli.options import flags_of
+from hookline.cli.terminal import print_text
 from hookline.config import Settings, load
 from hookline.errors import UsageError
 from hookline.redaction import Redactor
@@ -42,7 +43,7 @@ def write_page(path: str, text: str, *, force: bool) -> None:
         if force:
             Path(target).unlink(missing_ok=True)
         raise
-    print(f"hookline: wrote {path}", file=sys.stderr)
+    print_text(f"hookline: wrote {path}", sys.stderr)
 
 
 def current_redactor(arguments: argparse.Namespace) -> Redactor:

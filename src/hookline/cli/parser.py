@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn, get_args
@@ -29,7 +30,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report wrong use."""
-        self.exit(Exit.USAGE, f"hookline: {message} (`{self.prog} --help` says more)\n")
+        from hookline.cli.terminal import print_text
+
+        print_text(f"hookline: {message} (`{self.prog} --help` says more)", sys.stderr)
+        self.exit(Exit.USAGE)
 
 
 class _Help(argparse.HelpFormatter):
@@ -117,8 +121,9 @@ def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
     add("--allow", metavar="RULE", help="allow calls like this: 'bash(git push *)'", **_MANY)
     add("--ask", metavar="RULE", help="ask about calls like this: 'bash(git push *)'", **_MANY)
     add("--deny", metavar="RULE", help="never run calls like this: 'bash(git push *)'", **_MANY)
-    mode = "what happens to calls that no rule matches"
-    add("--mode", choices=get_args(ApprovalModeName), help=mode)
+    modes = get_args(ApprovalModeName)
+    mode = f"what happens to calls that no rule matches: {', '.join(modes)}"
+    add("--mode", choices=modes, metavar="MODE", help=mode)
     add("--place", choices=get_args(PlaceName), help="where shell commands run")
     sandbox = "if no sandbox works: an error (required), or run on the host (auto)"
     add("--sandbox", choices=get_args(SandboxName), help=sandbox)

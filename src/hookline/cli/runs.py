@@ -23,7 +23,7 @@ from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
-from hookline.cli.terminal import fit_text, list_width, printable
+from hookline.cli.terminal import fit_text, list_width, print_text, printable
 from hookline.config import load
 from hookline.errors import UnknownRunError
 from hookline.journal import (
@@ -67,9 +67,9 @@ def list_runs(arguments: argparse.Namespace) -> int:
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
     if infos and not wanted:
         count = f"{len(infos)} run{'s' * (len(infos) != 1)} here"
-        print(f"of {count}, none is {arguments.status}", file=sys.stderr)
+        print_text(f"of {count}, none is {arguments.status}", sys.stderr)
     elif not infos and not arguments.json:
-        print('no runs here yet: hookline run "..."', file=sys.stderr)
+        print_text('no runs here yet: hookline run "..."', sys.stderr)
     _print(wanted[: arguments.limit], arguments.json)
     return Exit.DONE
 
@@ -82,7 +82,7 @@ def _delete(found: list[tuple[JournalStore, str]], *, with_later: bool) -> None:
         gone = [] if is_gone else journal.delete_sync(run_id, with_later=with_later)
         deleted.update(gone)
         if gone:
-            print(f"deleted {', '.join(gone)}")
+            print_text(f"deleted {', '.join(gone)}")
     for journal, _ in found:
         journal.close_sync()
 
@@ -116,9 +116,9 @@ def show_run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(*records)
         return Exit.DONE
-    print(f"run {run_id}")
+    print_text(f"run {run_id}")
     for each in Invocation.of(story.state).without:
-        print(f"ran without this, because it was not trusted: {printable(each)}")
+        print_text(f"ran without this, because it was not trusted: {printable(each)}")
     _print_earlier(first.state.messages, full=arguments.full)
     _print_records(records, hooks=arguments.hooks, full=arguments.full)
     return Exit.DONE
@@ -164,7 +164,7 @@ def _print_earlier(messages: Iterable[Message], *, full: bool) -> None:
     said = [each for each in messages if each.text and not isinstance(each, ToolMessage)]
     left_out = 0 if full else max(0, len(said) - _MOST_EARLIER)
     if left_out:
-        print(f"| ({left_out} earlier messages; --full shows all)")
+        print_text(f"| ({left_out} earlier messages; --full shows all)")
     room = list_width(sys.stdout)
     for each in said[left_out:]:
         mark = "> " if isinstance(each, UserMessage) else ""
@@ -178,30 +178,30 @@ def _print_records(records: list[Record], *, hooks: bool, full: bool) -> None:
     screen = Screen(out=sys.stdout, err=sys.stdout, spins=False)
     for record in records:
         if isinstance(record, PromptSubmitted):
-            print(f"> {printable(record.text, lines=True)}")
+            print_text(f"> {printable(record.text, lines=True)}")
         elif isinstance(record, RunFinished):
             status, stop = record.status.value, record.stop_reason or ""
             reason = printable(record.reason)
             if record.error is not None and record.error.message == record.reason:
                 reason = error_text(record.error)
             why = " ".join(part for part in (stop if stop != status else "", reason) if part)
-            print(f"{status}: {why}" if why else status)
+            print_text(f"{status}: {why}" if why else status)
             for question in record.pending:
-                print(f"waits: {question.id}: {printable(question.reason)}")
+                print_text(f"waits: {question.id}: {printable(question.reason)}")
             if record.text:
                 print(f"\n{printable(record.text, lines=True)}")
         elif isinstance(record, RunQueued):
-            print(f"queued for {printable(record.agent_id)}: {printable(record.prompt)}")
+            print_text(f"queued for {printable(record.agent_id)}: {printable(record.prompt)}")
         elif isinstance(record, RunStarted):
             if record.continues is not None:
                 earlier = shlex.quote(printable(record.continues.run_id))
-                print(f"continues a conversation: hookline show {earlier}")
+                print_text(f"continues a conversation: hookline show {earlier}")
         elif isinstance(record, HooksPassed):
             if hooks:
-                print(f"  hook {', '.join(record.hooks)} at {record.point}: proceed")
+                print_text(f"  hook {', '.join(record.hooks)} at {record.point}: proceed")
         elif isinstance(record, ChildStarted):
             child = shlex.quote(printable(record.child_run_id))
-            print(f"  subagent {printable(record.name)}: hookline show {child}")
+            print_text(f"  subagent {printable(record.name)}: hookline show {child}")
         elif isinstance(record, CallSettled) and full:
             screen.show_settled(record)
             print(printable(record.result.text, lines=True))

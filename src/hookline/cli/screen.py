@@ -116,7 +116,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """Show a line of the command itself, about text of others."""
-        self.say(f"hookline: {printable(text)}")
+        self.say(self.wrap(f"hookline: {printable(text)}"))
 
     # --- records --------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 _JOINERS = "\u200c\u200d"
@@ -18,6 +18,7 @@ _WIDEST = 140
 _PIPED = 100
 _MAX_PIPED = 200
 TOGETHER = "\N{NO-BREAK SPACE}"
+_COMMAND = re.compile(r"`[^`]+`|(?<=: )hookline [a-z][^;]*")
 _COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
 
@@ -131,13 +132,21 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def print_row(text: str, indent: int) -> None:
-    """Print a row of a table. On a terminal it is wrapped, and continues below the column that begins at `indent`."""
-    lines = [text]
-    if is_terminal(sys.stdout):
-        room = width()
-        lines = wrap_text(text, room, " " * min(indent, room // 2))
-    print("\n".join(line.rstrip() for line in lines))
+def print_text(text: str, stream: TextIO | None = None, *, indent: int | None = None) -> None:
+    """Print lines for people. On a terminal each is wrapped between words, and continues at `indent`, or a bit behind
+    its own beginning. In a pipe they stay as they are."""
+    out = stream or sys.stdout
+    if is_terminal(out):
+        text = "\n".join(_wrapped_lines(text, indent))
+    print(text, file=out)
+
+
+def _wrapped_lines(text: str, indent: int | None) -> Iterator[str]:
+    room = width()
+    for line in text.split("\n"):
+        own = len(line) - len(line.lstrip()) + 2
+        below = " " * min(own if indent is None else indent, room // 2)
+        yield from (each.rstrip() for each in wrap_text(line, room, below))
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
@@ -146,19 +155,22 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     last = max((columns(row[-1]) for row in rows), default=0)
     indent = max(map(columns, lines), default=0) - last
     for line in lines:
-        print_row(line, indent)
+        print_text(line, indent=indent)
 
 
 def wrap_text(text: str, room: int, indent: str = "") -> list[str]:
     """Wrap a text between words, to lines of so many columns. All but the first begin with the indent.
 
-    TOGETHER is shown as a space at which no line is broken.
+    A long word has less of the indent before it. It is broken only where no line has room for it, and so is a command,
+    which people copy. TOGETHER is shown as a space at which no line is broken.
     """
     lines, line = [], ""
+    text = _COMMAND.sub(lambda found: found[0].replace(" ", TOGETHER), text)
     for word in re.findall(r" *[^ ]+", text):
         if line.strip() and columns(line + word) > room:
             lines.append(line)
-            line = indent + word.lstrip()
+            word = word.lstrip()
+            line = indent[: max(room - columns(word), 0)] + word
         else:
             line += word
         while columns(line) > room and columns(indent) < room - 2:

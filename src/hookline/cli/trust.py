@@ -14,7 +14,7 @@ from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.command_hooks import VARIABLE, pages_in
 from hookline.cli.assembly.verification import verify
 from hookline.cli.exits import Exit
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import print_text, printable
 from hookline.command_hooks import (
     CommandHooks,
     Handler,
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         folders = trust.directories()
         print("".join(f"{folder}\n" for folder in folders), end="")
         if not folders:
-            print("you trust no directory yet", file=sys.stderr)
+            print_text("you trust no directory yet", sys.stderr)
         return Exit.DONE
     given = Path(arguments.folder)
     if not given.is_dir():
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
-        print(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", file=sys.stderr)
+        print_text(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", sys.stderr)
         return Exit.DONE
     return _trust_project(project, trust, is_shown_only=arguments.show)
 
@@ -66,16 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _trust_project(project: Path, trust: TrustFile, *, is_shown_only: bool) -> int:
     now = ProjectTrust(project, trust)
     if not now.has_something:
-        print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
+        print_text(f"{project} has no configuration: there is nothing to trust.", sys.stderr)
         return Exit.DONE
     for line in (*now.contents(), *now.differences()):
-        print(f"  {line}")
+        print_text(f"  {line}")
     if is_shown_only:
-        print(f"{project}: {now.status.value}", file=sys.stderr)
+        print_text(f"{project}: {now.status.value}", sys.stderr)
         is_whole = now.status in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
     now.approve()
-    print(f"{project} is trusted as it is now.", file=sys.stderr)
+    print_text(f"{project} is trusted as it is now.", sys.stderr)
     return Exit.DONE
 
 
@@ -173,14 +173,14 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
     if arguments.revoke:
         was = trust.revoke_repository(top)
         text = "git asks there again" if was else "was not a trusted repository"
-        print(f"{top}: {text}.", file=sys.stderr)
+        print_text(f"{top}: {text}.", sys.stderr)
         return Exit.DONE
     problem, mark = repository_objection(str(top)), configuration_hash(str(top))
     if arguments.show:
         known = trust.repositories().get(str(top))
         is_whole = problem is None and known == mark
         status = "not trusted" if known is None else "changed since it was trusted"
-        print(f"{top}: {problem or ('trusted' if is_whole else status)}", file=sys.stderr)
+        print_text(f"{top}: {problem or ('trusted' if is_whole else status)}", sys.stderr)
         return Exit.DONE if is_whole else Exit.CONFIG
     if problem:
         raise UsageError(
@@ -191,7 +191,7 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
         )
     trust.approve_repository(top, mark)
     text = f"git may read in {top} without asking, while its configuration stays as it is."
-    print(text, file=sys.stderr)
+    print_text(text, sys.stderr)
     return Exit.DONE
 
 

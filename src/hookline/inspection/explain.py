@@ -400,10 +400,9 @@ class Page(msgspec.Struct, frozen=True):
         """A text beside its label, wrapped where the screen ends; where that is soon, below its label."""
         if len(label) + _NARROWEST <= self._width:
             below = " " * len(label)
-            return textwrap.wrap(text, self._width, initial_indent=label, subsequent_indent=below)
+            return wrap_words(text, self._width, label, below)
         said = [label.rstrip()] if label.strip() else []
-        lines = textwrap.wrap(text, self._width, initial_indent=_BELOW, subsequent_indent=_BELOW)
-        return [*said, *lines]
+        return [*said, *wrap_words(text, self._width, _BELOW, _BELOW)]
 
     def tables(self, titles: Row, sections: list[Section]) -> Iterator[str]:
         """Headings and tables, all with the same columns."""
@@ -413,7 +412,8 @@ class Page(msgspec.Struct, frozen=True):
         for heading, table in sections:
             yield from self.wrap_row("", heading)
             for row in table:
-                yield from _line(row, widths) if widths else self._row_lines(titles, row)
+                fits = widths and has_room(row, widths)
+                yield from _line(row, widths) if fits else self._row_lines(titles, row, widths)
             yield ""
 
     def _widths(self, rows: list[Row]) -> list[int]:
@@ -428,18 +428,45 @@ class Page(msgspec.Struct, frozen=True):
         widths[-1] = min(widths[-1], spare - _NARROWEST)
         return [*widths, spare - widths[-1]]
 
-    def _row_lines(self, titles: Row, row: Row) -> Iterator[str]:
+    def _row_lines(self, titles: Row, row: Row, widths: Sequence[int]) -> Iterator[str]:
         """One row as a paragraph, each of its cells with its title."""
         number, name, *cells = row
-        yield from self.wrap_row(f"{_INDENT}{number:>2}  ", name.strip())
+        place = f"{_INDENT}{number:>{widths[0] if widths else 2}}  "
+        yield from self.wrap_row(place, name.strip())
         for title, cell in zip(titles[2:], cells, strict=True):
             if cell:
-                yield from self.wrap_row(f"{_INDENT}    ", f"{title}: {cell}")
+                yield from self.wrap_row(" " * len(place), f"{title}: {cell}")
+
+
+def wrap_words(text: str, width: int, first: str = "", below: str = "") -> list[str]:
+    """A text in lines of so many columns. A word is never broken: a long one has less of the indent before it."""
+    lines = []
+    for line in textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=below,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        if len(line) > width and not lines and first.strip():
+            lines.append(first.rstrip())
+            line = below + line[len(first) :]
+        spare = len(line) - len(line.lstrip())
+        lines.append(line[min(spare, max(len(line) - width, 0)) :])
+    return lines
+
+
+def has_room(row: Row, widths: Sequence[int]) -> bool:
+    """Whether no word of a row is wider than its column."""
+    return all(
+        len(word) <= width for cell, width in zip(row, widths, strict=True) for word in cell.split()
+    )
 
 
 def _line(row: Row, widths: Sequence[int]) -> Iterator[str]:
     """One row; a cell that is too long continues below itself."""
-    cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+    cells = [wrap_words(cell, width) for cell, width in zip(row, widths, strict=True)]
     cells[0] = [row[0].rjust(widths[0])]
     for parts in itertools.zip_longest(*cells, fillvalue=""):
         padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))

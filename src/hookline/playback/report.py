@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
+from hookline.inspection.explain import has_room, wrap_words
 from hookline.pages.page import Markup, PageWriter, count, duration, visible
 from hookline.redaction import Redactor
 from hookline.state import NO_USAGE, ToolCall, Usage
@@ -238,7 +238,7 @@ def report_lines(report: BacktestReport, width: int = WIDTH) -> Iterator[str]:
     """The report, line by line. Where there is little room, a change is a sentence, and a hook has no times."""
     is_wide = width >= _LEAST
     first = headline(report)
-    yield from textwrap.wrap(first, width, subsequent_indent="  ") if width < WIDTH else [first]
+    yield from wrap_words(first, width, below="  ") if width < WIDTH else [first]
     if report.changes:
         yield ""
         shown = report.changes[:_MOST]
@@ -335,21 +335,25 @@ def _times(took: Latency) -> tuple[str, str, str]:
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+    return wrap_words(text, width, "  ", "    ")
 
 
 def _table(titles: Row, rows: Sequence[Row], room: int) -> Iterator[str]:
-    """Columns as wide as they need to be, and words that are wrapped where they are not wide enough."""
+    """Columns as wide as they need to be. Where there is less room, cells are wrapped, but a row whose words do not fit
+    is a sentence."""
     columns = list(zip(titles, *rows, strict=True))
     widths = [min(_WIDEST, max(map(len, column))) for column in columns]
-    over = sum(widths) + 2 * len(widths) - room
-    while over > 0 and max(widths) > 12:
-        widest = widths.index(max(widths))
-        cut = min(over, widths[widest] - 12, 4)
-        widths[widest] -= cut
-        over -= cut
+    words = [[len(word) for cell in column for word in cell.split()] for column in columns]
+    least = [max((each for each in given if each <= _WIDEST), default=0) for given in words]
+    for _ in range(sum(widths) + 2 * len(widths) - room):
+        spare = [width - need for width, need in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1 if max(spare) > 0 else 0
     for row in (titles, tuple("-" * width for width in widths), *rows):
-        cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        if not has_room(row, widths):
+            said = (f"{title}: {cell}" for title, cell in zip(titles, row, strict=True) if cell)
+            yield from _wrap("; ".join(said), room)
+            continue
+        cells = [wrap_words(cell, width) for cell, width in zip(row, widths, strict=True)]
         for parts in itertools.zip_longest(*cells, fillvalue=""):
             padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
             yield ("  " + "  ".join(padded)).rstrip()

@@ -16,6 +16,7 @@ from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
+from hookline.cli.terminal import print_text
 from hookline.command_hooks import CommandHooks, Level
 from hookline.command_hooks.trusted_files import MOVE_IT, exposure
 from hookline.config import Settings
@@ -63,7 +64,7 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     """Shows text of hooks instead of the model's, if somebody watches."""
     note: Callable[[str], None] = lambda _: None
     """Reports what may be unexpected."""
-    warn: Callable[[str], None] = lambda text: print(f"hookline: {text}", file=sys.stderr)
+    warn: Callable[[str], None] = lambda text: print_text(f"hookline: {text}", sys.stderr)
     """Reports what must not be missed."""
 
 
