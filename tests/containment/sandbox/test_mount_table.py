@@ -30,7 +30,8 @@ def work(tmp_path: Path) -> Path:
 
 def refused(work: Path) -> None:
     """Nothing is run, neither in the work directory nor outside."""
-    with pytest.raises(SandboxError, match="was replaced while the sandbox was made"):
+    said = "was replaced while the sandbox was made|mount on symlink"  # a newer bubblewrap finds a link itself
+    with pytest.raises(SandboxError, match=said):
         asyncio.run(Sandbox(work, "required").run("touch sub/.git/planted"))
     assert list(work.parent.rglob("planted")) == []
 

@@ -191,7 +191,8 @@ class MountPlan:
         if os.path.isdir(path):
             # Not mounted read-only: bubblewrap reads the whole table of mounts for that.
             seal = ("--perms", "0555") if sealed else ()
-            return (*self._small, *seal, "--tmpfs", path)
+            # Where a link leads: a newer bubblewrap mounts nothing on a link.
+            return (*self._small, *seal, "--tmpfs", real_path(path))
         if os.path.islink(path):
             return ()  # what it leads to is hidden where it is
         return ("--ro-bind", empty_file(), path)
