@@ -177,3 +177,29 @@ def test_an_agent_that_cannot_be_loaded_is_reported_with_its_place(
     remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Fix that"
     assert remedy in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_of_the_directory_replaces_no_module_of_python(place: Any) -> None:
+    """Packages of the project are found; a module with the name of one of Python is an error."""
+    place.write("json.py", "raise SystemExit('json of the directory')")
+    place.write("team/__init__.py", "")
+    place.write("team/words.py", "TEXT = 'Found.'")
+    place.write("team/agents.py", _OF_A_PACKAGE)
+    for command in (("run", "team.agents:agent", "Go."), ("hooks", "list", "team.agents:agent")):
+        ran = place.run(*command)
+        assert ran.returncode == 0, ran.stderr
+    wrong = place.run("run", "json:agent", "Go.")
+    assert wrong.returncode == 2
+    assert "'json' is a module of Python itself" in wrong.stderr
+    assert "Give it another name" in place.run("worker", "json:agents").stderr
+
+
+_OF_A_PACKAGE = """
+import json
+from team.words import TEXT
+from hookline import AgentBuilder
+from hookline.drivers import ScriptedDriver, say
+
+assert json.loads("1") == 1
+agent = AgentBuilder().with_driver(ScriptedDriver([say(TEXT)]))
+"""

@@ -58,18 +58,23 @@ _PROJECTS: dict[str, _Project] = {}
 
 @contextlib.contextmanager
 def importable(places: Sequence[Path]) -> Iterator[None]:
-    """Import modules of these directories within this block only.
-
-    They come before installed packages, and after the standard library, which they must not replace.
-    """
+    """Import modules of these directories within this block only."""
     before = list(sys.path)
-    packages = [place for place, path in enumerate(before) if path.endswith("-packages")]
-    at = min(packages, default=len(before))
-    sys.path[at:at] = map(str, places)
+    make_importable(places)
     try:
         yield
     finally:
         sys.path[:] = before
+
+
+def make_importable(places: Sequence[Path]) -> None:
+    """From now on, import modules of these directories.
+
+    They come before installed packages, and after the standard library, which they must not replace.
+    """
+    packages = [place for place, path in enumerate(sys.path) if path.endswith("-packages")]
+    at = min(packages, default=len(sys.path))
+    sys.path[at:at] = map(str, places)
 
 
 def import_from_source(project: Path, trusted: Iterable[Path] | None = None) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.agent import Agent, AgentBuilder
-from hookline.cli.project_modules import import_from_source
+from hookline.cli.project_modules import import_from_source, make_importable
 from hookline.errors import HooklineError, NoModelError, UsageError, in_words
 
 
@@ -84,8 +84,15 @@ def find_target(target: str) -> Any:
     module_name, path = split_target(
         target, "an agent", "MODULE:NAME, as in myproject.agents:researcher"
     )
-    sys.path.insert(0, os.getcwd())  # as `python -m` does
-    import_from_source(Path.cwd())
+    folder, top = Path.cwd(), module_name.partition(".")[0]
+    is_here = (folder / f"{top}.py").exists() or (folder / top).is_dir()
+    if top in sys.stdlib_module_names and is_here:
+        raise UsageError(
+            f"'{top}' is a module of Python itself, so the one in this directory is not found.",
+            remedy="Give it another name.",
+        )
+    make_importable([folder])
+    import_from_source(folder)
     with _name_errors(target):
         try:
             thing = import_module(module_name)
