@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -258,8 +259,8 @@ def test_explain_names_the_model_and_where_it_was_decided(place: Any) -> None:
 
     def model(*words: str, **env: str) -> str:
         shown = place.run("hooks", "explain", *words, "--without", "bash", **env).stdout
-        (line,) = (each for each in shown.splitlines() if each.startswith("  model  "))
-        return " ".join(line.split()[1:])
+        _, _, rest = " ".join(shown.split()).partition(" model ")
+        return re.split(r" (?:tools|hook) ", rest)[0]
 
     assert model().startswith("local:smollm2, because none is named: no --model, no $HOOKLINE")
     own = place.home / ".config/hookline/config.toml"

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -184,7 +185,9 @@ class WatchedClaim:
 
 def fork_a_life(folder: Path, run_id: str, place: str, number: int, *, is_new: bool) -> int:
     """Its exit code: 0 when its run ended, negative when it was killed."""
-    pid = os.fork()
+    with warnings.catch_warnings():  # the child of a process with threads begins anew
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         try:
             mortal = Mortal(folder, run_id, Reaper(place, number))

@@ -34,7 +34,7 @@ WIDTH = 100
 _LEAST = 20
 _NARROWEST = 16
 """How narrow the last two columns of a table may get. Where they would be narrower, there is no table."""
-_WIDEST = (3, 26, 13, 13, 36)
+_WIDEST = (3, 26, 13, 13, 42)
 """How wide the other columns may get: number, name, source, tier, matcher."""
 _INDENT = "  "
 _BELOW = "    "

@@ -347,7 +347,8 @@ def _table(titles: Row, rows: Sequence[Row], room: int) -> Iterator[str]:
     least = [max((each for each in given if each <= _WIDEST), default=0) for given in words]
     for _ in range(sum(widths) + 2 * len(widths) - room):
         spare = [width - need for width, need in zip(widths, least, strict=True)]
-        widths[spare.index(max(spare))] -= 1 if max(spare) > 0 else 0
+        given = spare if max(spare) > 0 else widths
+        widths[given.index(max(given))] -= 1
     for row in (titles, tuple("-" * width for width in widths), *rows):
         if not has_room(row, widths):
             said = (f"{title}: {cell}" for title, cell in zip(titles, row, strict=True) if cell)
