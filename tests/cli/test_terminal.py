@@ -223,6 +223,24 @@ def test_the_screen_moves_while_a_hook_or_a_tool_works(place: Any) -> None:
     assert "\x1b" not in piped
 
 
+def test_the_screen_moves_while_the_agent_is_made(place: Any) -> None:
+    """A server of MCP may take long to start, and its failure stands alone on its line."""
+    waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nraise SystemExit(1)"
+    place.write(
+        "hookline.toml", f'[mcp.slow]\ncommand = "python3"\nargs = ["-c", {json.dumps(waits)}]\n'
+    )
+    assert place.run("trust").returncode == 0
+    terminal = opened(place, "run", "--model", place.script({"say": "x"}), "x", *_BARE)
+    terminal.wait_for("starting 1 s")
+    place.write("go", "")
+    assert terminal.end() != 0
+    screen = pyte.Screen(120, 40)
+    pyte.Stream(screen).feed(terminal.seen)
+    shown = [line.rstrip() for line in screen.display if line.strip()]
+    assert shown[0].startswith("hookline: MCP server 'slow': it exited with code 1")
+    assert not any("starting" in line for line in shown)
+
+
 def test_the_screen_moves_while_a_command_is_asked(place: Any) -> None:
     """Of a long name the beginning is shown, and the time."""
     place.write(

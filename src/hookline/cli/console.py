@@ -158,6 +158,7 @@ class Console:
             capabilities=(self.interrupts, *capabilities),
             note=self._note,
             warn=self.screen.note,
+            while_opening=self.screen.show_start,
             **more,
         )
 

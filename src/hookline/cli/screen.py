@@ -349,6 +349,16 @@ class Screen:
                 stack.callback(ON_ASKED.reset, ON_ASKED.set(self._show_hook))
             yield
 
+    @contextmanager
+    def show_start(self) -> Iterator[None]:
+        """While the agent is made, and its servers are connected."""
+        with self.user_code():
+            self.spin("starting")
+            try:
+                yield
+            finally:
+                self.rest()
+
     def _show_hook(self, name: str) -> None:
         # As in `spin`: not behind a full line.
         if self._spinner is not None and self._column < width():

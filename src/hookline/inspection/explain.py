@@ -440,7 +440,7 @@ class Page(msgspec.Struct, frozen=True):
 
 def wrap_words(text: str, width: int, first: str = "", below: str = "") -> list[str]:
     """A text in lines of so many columns. A word is never broken: a long one has less of the indent before it."""
-    lines = []
+    lines: list[str] = []
     for line in textwrap.wrap(
         text,
         width,

@@ -66,6 +66,8 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     """Reports what may be unexpected."""
     warn: Callable[[str], None] = lambda text: print_text(f"hookline: {text}", sys.stderr)
     """Reports what must not be missed."""
+    while_opening: Callable[[], contextlib.AbstractContextManager[Any]] = user_code
+    """Entered while the agent is made and its servers are connected: user code runs, and it may take long."""
 
 
 def without_model(*capabilities: Any, **more: Any) -> AgentAdditions:
@@ -78,7 +80,7 @@ async def open_agent(settings: Settings, additions: AgentAdditions) -> AsyncIter
     """The agent of the configuration, or the user's own if `agent` is `module:agent`."""
     with contextlib.ExitStack() as leaving:
         async with contextlib.AsyncExitStack() as stack:
-            with user_code():
+            with additions.while_opening():
                 agent = await _open(settings, additions, stack)
             stack.callback(leaving.enter_context, user_code())  # closing runs user code, too
             _check_tool_names(agent, settings, additions)
