@@ -173,15 +173,19 @@ def test_one_directory_serves_all_controllers_that_share_it(tmp_path: Path) -> N
 
 
 def test_what_the_dead_left_is_cleared(home: Path) -> None:
-    """The group of a process that is no more is removed by the next one that looks for a place."""
-    left = home / "hookline-99999999-1"
+    """The group of a process that is no more is removed by the next one that looks for a place, unless it is another
+    container's."""
+    numbers = os.stat("/proc/self/ns/pid").st_ino
+    left, others = home / f"hookline-99999999-{numbers}-1", home / "hookline-99999999-1-1"
     left.mkdir()
+    others.mkdir()
     cgroups._home.cache_clear()
     assert home in homes("pids", "memory").values()
     assert not left.exists()
+    others.rmdir()
     assert not [
         path
-        for path in home.glob("hookline-*")
+        for path in home.glob(f"hookline-*-{numbers}-*")
         if not Path("/proc", path.name.split("-")[1]).exists()
         and not (
             path / "cgroup.procs"

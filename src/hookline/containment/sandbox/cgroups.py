@@ -30,7 +30,7 @@ class Group:
     def __init__(self, limits: dict[Controller, tuple[Path, int]]) -> None:
         """`limits` has for each controller the directory to make the group in, and the limit."""
         # In a container, the process that is started again may have our number, and left groups behind.
-        name = f"hookline-{os.getpid()}-{secrets.token_hex(6)}"
+        name = f"hookline-{os.getpid()}-{_process_numbers()}-{secrets.token_hex(6)}"
         self._paths: list[Path] = []
         self._parents: list[Path] = []
         self._has_started = False
@@ -157,11 +157,23 @@ def _try(place: Path, controller: Controller) -> None:
 
 
 def _clear_after_the_dead(place: Path) -> None:
-    """Remove the groups of processes that were killed before they could. One that is in use cannot be removed."""
-    for left in place.glob("hookline-*-*"):
+    """Remove the groups of processes that were killed before they could. One that is in use cannot be removed.
+
+    A container may see the groups of others. Who is alive there, it does not know.
+    """
+    for left in place.glob(f"hookline-*-{_process_numbers()}-*"):
         if not os.path.exists(f"/proc/{left.name.split('-')[1]}"):
             with contextlib.suppress(OSError):
                 left.rmdir()
+
+
+@cache
+def _process_numbers() -> int:
+    """What tells apart the numbers of processes in different containers."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def _places(controller: Controller) -> list[Path]:
