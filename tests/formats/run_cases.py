@@ -214,15 +214,21 @@ def blocked(world: World) -> AgentBuilder:
     )
 
 
+POINTS = """
+    session_start execution_start prompt_submit before_step before_inference after_inference before_tool_use
+    permission_request after_tool_use after_step should_continue stop output execution_end error agent_failed
+    subagent_start subagent_stop before_compact session_end
+""".split()
+"""The points of the time when the data was written. A newer point is not in it."""
+
+
 def every_point(world: World) -> AgentBuilder:
     """A hook at every point that notes where it was, one that has nothing to say, and one that only watches."""
     builder = world.builder(call("delegate"), call("pay", amount=2), NOTHING).with_tools(
         delegate_to(world, helper)
     )
-    for point in HookPoint:
-        name = point.value
-        if name.startswith("around"):
-            continue
+    for name in POINTS:
+        point = HookPoint(name)
         builder.add_hook(point, noting(name), name=f"note-{name}")
         builder.add_hook(point, lambda _: None, name=f"quiet-{name}")
         builder.add_hook(point, lambda _: None, tier="observer", name=f"watch-{name}")
