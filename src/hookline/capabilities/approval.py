@@ -1,4 +1,7 @@
-"""Rules for tool calls: what is denied, what a person is asked about, what passes, and how that changes by mode."""
+"""Rules for tool calls: what is denied, what a person is asked about, what passes, and how that changes by mode.
+
+How a person is asked, and who answers, is in `agent/approvals.py`; the prompt is in `cli/approval_prompt.py`.
+"""
 
 from __future__ import annotations
 

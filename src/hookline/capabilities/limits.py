@@ -1,4 +1,7 @@
-"""Limits and error handling as capabilities, for agents that are made from a list of capabilities."""
+"""Limits and error handling as capabilities, for agents that are made from a list of capabilities.
+
+The limits are in `flow/limits.py`, and `LimitsGuard` in `definition/guards.py` enforces them.
+"""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Plans:
             plan = _plan(point, by_point.get(point), above.get(point), names)
             setattr(self, point.value, plan)
         self.limit_reached = limit_reached_in_step(self.before_step)
-        """Which limit leaves no room for the calls of a step, if one does; None when none is set."""
+        """Which limit is used up before the calls of a step, if one is; None when none is set."""
 
     def of(self, point: str) -> Plan | None:
         """The plan of a point, by name."""

@@ -76,7 +76,7 @@ class LimitsGuard(ContextFreeHook):
         self._cost: float = get("cost", math.inf)
 
     def find_reached(self, run: LiveRun) -> str:
-        """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
+        """The first limit that is used up, by its name; empty if none is. Limits are compared here only."""
         ledger = run.ledger.above(self.levels) if self.levels else run.ledger
         if ledger.steps >= self._steps:
             return "steps"
@@ -117,7 +117,7 @@ class LimitsGuard(ContextFreeHook):
 
 
 def limit_reached_in_step(before_step: Plan | None, *, own_only: bool = False) -> Reached | None:
-    """What says which limit leaves no room for the calls of a step; None when nothing is limited that a step uses.
+    """What says which limit is used up before the calls of a step; None when nothing is limited that a step uses.
 
     `own_only` leaves out what the runs above may spend.
     """
@@ -129,7 +129,7 @@ def limit_reached_in_step(before_step: Plan | None, *, own_only: bool = False) -
 
 
 def limits_on_calls(before_step: Plan | None) -> Plan:
-    """The same guards as hooks before a call: they are asked when there is no room, and say so on record."""
+    """The same guards as hooks before a call: they are asked when a limit is used up, and say so on record."""
     return Plan(
         HookPoint.BEFORE_TOOL_USE,
         [

@@ -1,4 +1,7 @@
-"""What happens when something fails: stop, retry after a delay, or continue."""
+"""What happens when something fails: stop, retry after a delay, or continue.
+
+`agent/error_handling.py` asks it and then the error hooks; `agent/calls/execution.py` catches what a tool raises.
+"""
 
 from __future__ import annotations
 

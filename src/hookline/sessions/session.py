@@ -1,4 +1,7 @@
-"""Sessions: many runs with one conversation, and the sessions of a journal."""
+"""Sessions: many runs with one conversation, forks of it, and the sessions of a journal.
+
+How a run is resumed is in `agent/resume.py`.
+"""
 
 from __future__ import annotations
 
