@@ -93,14 +93,14 @@ async def call_with_next(
         else:
             asked.put_nowait((value, answer))
 
-    def go_on(value: T) -> Any:
+    def proceed_in_loop(value: T) -> Any:
         if threading.get_ident() == here:
             return proceed(value)  # by a coroutine that the function made: it awaits this
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
         loop.call_soon_threadsafe(put, value, answer)
         return answer.result()
 
-    running = asyncio.ensure_future(call_in_thread(function, given, go_on))
+    running = asyncio.ensure_future(call_in_thread(function, given, proceed_in_loop))
     running.add_done_callback(lambda _: asked.put_nowait(None))
     try:
         while (question := await asked.get()) is not None:

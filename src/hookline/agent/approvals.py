@@ -1,4 +1,7 @@
-"""When a hook asks: permission hooks, answers handed to `resume`, remembered answers, the approver; else wait."""
+"""When a hook asks: permission hooks, answers handed to `resume`, remembered answers, the approver; else wait.
+
+The rules that ask are in `capabilities/approval.py`, the questions and answers in `state/approvals.py`.
+"""
 
 from __future__ import annotations
 
@@ -127,9 +130,7 @@ def reopen_question(
     current.approval, current.decision = approval, decision
 
 
-def stand_by_answers(
-    current: CallInProgress, asked: list[PendingApproval], started: ToolCall
-) -> None:
+def reuse_answers(current: CallInProgress, asked: list[PendingApproval], started: ToolCall) -> None:
     """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
     current.questions += sum(not question.is_again for question in asked)
     approval = asked[-1] if asked else current.approval

@@ -449,16 +449,16 @@ async def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentSt
 
 async def cancel_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that nobody drives because somebody cancelled it: one that waits, or whose process died."""
-    await end_idle(durable, await _settled(durable), at, why)
+    await end_idle(durable, await _settled_state(durable), at, why)
 
 
 async def fail_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that process after process took up, and none of them made a step of it."""
-    settled = await _settled(durable)
+    settled = await _settled_state(durable)
     await end_idle(durable, settled, at, why, RunStatus.FAILED, StopReason.ATTEMPTS)
 
 
-async def _settled(durable: Durable) -> AgentState:
+async def _settled_state(durable: Durable) -> AgentState:
     records, store = durable.records, durable.store
     return (fold(records) if store is None else await story_of(records, store)).settled
 

@@ -102,7 +102,7 @@ class ResumeSource(AnswerSource):
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry.with_answer(pass_by) if is_past else entry
+                return entry.with_answer(answer_nothing) if is_past else entry
             if self._must_judge_anew(entry, run.step_index or 0, call_id):
                 return entry
             return entry.with_answer(answer_as_recorded(ran))
@@ -185,7 +185,7 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
             return None
 
 
-def pass_by(_: Any) -> None:
+def answer_nothing(_: Any) -> None:
     """The answer of a hook that comes too late, or that nobody knows."""
 
 

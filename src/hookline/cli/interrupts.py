@@ -38,10 +38,10 @@ class Interrupts:
     def hooks(self) -> Iterator[Registration]:
         """Between steps, in the run and its children."""
         options = HookOptions(name=self.name, scope="tree")
-        yield register(HookPoint.SHOULD_CONTINUE, self._between, options)
+        yield register(HookPoint.SHOULD_CONTINUE, self._end_if_interrupted, options)
         yield register(HookPoint.BEFORE_STEP, self._before, options)
 
-    def _between(self, ctx: StopHookContext) -> StopHookContext | None:
+    def _end_if_interrupted(self, ctx: StopHookContext) -> StopHookContext | None:
         return ctx.forbid("interrupted", StopReason.CANCELLED) if self.hits else None
 
     def _before(self, _ctx: StepHookContext) -> HookOutcome | None:

@@ -42,7 +42,7 @@ def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) ->
 
 def check_program(handler: Handler, project: Path) -> Iterator[Note]:
     """Why a hook cannot be started."""
-    missing = _missing(handler, project)
+    missing = _start_problem(handler, project)
     if missing:
         yield Note(
             f"{_who(handler)} cannot run: {missing}.",
@@ -116,7 +116,7 @@ def _who(handler: Handler) -> str:
     return f"{handler.source.label}: the hook '{handler.name}' at {handler.event}"
 
 
-def _missing(handler: Handler, project: Path) -> str:
+def _start_problem(handler: Handler, project: Path) -> str:
     """Why a plain command cannot start; empty if it can, or if that is not known."""
     if handler.kind != "command" or (handler.argv is None and not _is_plain(handler)):
         return ""

@@ -188,7 +188,7 @@ def with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Aw
     is_async = is_async_callable(target)
     too_long = f"it took longer than {seconds:g} s"
 
-    async def limited(*args: Any) -> Any:
+    async def run_in_time(*args: Any) -> Any:
         timer = asyncio.timeout(seconds)
         try:
             async with timer:
@@ -203,4 +203,4 @@ def with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Aw
             raise TimeoutError(too_long)  # it was cancelled and answered anyway: too late
         return answer
 
-    return limited
+    return run_in_time

@@ -55,7 +55,7 @@ class Durable:
     def redact_with(self, redact: Redact) -> None:
         """From now on, redact what is written and what listeners get. Hooks have removed most of it already."""
         write, before = self.append, self._redact
-        self.append = lambda record: write(_redacted(record, redact))
+        self.append = lambda record: write(_redact_record(record, redact))
         self._redact = redact if before is None else lambda value: before(redact(value))
 
     @property
@@ -84,7 +84,7 @@ class Durable:
 
     def tell(self, record: Record) -> None:
         """Pass a record to the listeners without writing it: for the deltas between records."""
-        self._tell(record if self._redact is None else _redacted(record, self._redact))
+        self._tell(record if self._redact is None else _redact_record(record, self._redact))
 
     def _tell(self, record: Record) -> None:
         if self._held is not None:
@@ -135,10 +135,10 @@ class Durable:
         return Durable((*self._listeners, *listeners), self._answers)
 
 
-def _redacted(record: Record, redact: Redact) -> Record:
+def _redact_record(record: Record, redact: Redact) -> Record:
     if isinstance(record, RunStarted) and record.continues is not None:
         # A link looks like a key, and without it the conversation would be lost.
-        rest = _redacted(replace(record, continues=None), redact)
+        rest = _redact_record(replace(record, continues=None), redact)
         return replace(rest, continues=record.continues)
     plain = msgspec.to_builtins(record, enc_hook=_plain)
     contents: dict[str, str] = {}
@@ -290,7 +290,7 @@ class Stored(Durable):
 
     async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
         """In the same store. The child may have begun in a process that died."""
-        async with _claimed(self._store, run_id) as claim:
+        async with _open_claim(self._store, run_id) as claim:
             known = await _records(self._store, run_id)
             child = Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
             if not known and self.is_after_loss:
@@ -335,7 +335,7 @@ def _set_done(waiter: asyncio.Future[None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _claimed(store: JournalStore, run_id: str) -> AsyncIterator[Claim]:
+async def _open_claim(store: JournalStore, run_id: str) -> AsyncIterator[Claim]:
     """The claim of a run, which is given back if something fails."""
     claim = await store.claim(run_id)
     try:
@@ -355,7 +355,7 @@ async def _records(store: JournalStore, run_id: str) -> list[Record]:
 
 async def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
     """The record of a new run."""
-    async with _claimed(store, run_id) as claim:
+    async with _open_claim(store, run_id) as claim:
         if await _records(store, run_id):
             raise UsageError(
                 f"run '{run_id}' is in the journal already.",
@@ -366,5 +366,5 @@ async def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...
 
 async def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
     """The record of a run that paused, or whose process died."""
-    async with _claimed(store, run_id) as claim:
+    async with _open_claim(store, run_id) as claim:
         return Stored(store, claim, await store.read(run_id), listeners)

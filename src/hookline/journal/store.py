@@ -1,7 +1,7 @@
 """The interface of a journal store: another kind of store implements `JournalStore` and `Claim`.
 
 What may wait is async; `hookline.testing.check_store` finds out whether a store keeps what is promised here. Writing
-is not async: a step hands its records over and goes on, and waits for the future where they must be safe.
+is not async: a step hands its records over and continues, and waits for the future where they must be safe.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class Writer:
                     self._note_history()
 
     def accept_loss(self) -> None:
-        """Write that the end of the journal is lost, and go on with what is there."""
+        """Write that the end of the journal is lost, and continue with what is there."""
         known = read_commits(self._file)
         tables = Tables(self._connection, self._path)
         self.run_exclusively(

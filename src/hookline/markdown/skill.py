@@ -105,7 +105,7 @@ class Skill(msgspec.Struct, frozen=True):
         """Its instructions, with the arguments in place of `$ARGUMENTS`, `$ARGUMENTS[0]` and `$0`."""
         words = _words(arguments)
 
-        def given(found: re.Match[str]) -> str:
+        def value_of(found: re.Match[str]) -> str:
             index = found["index"] or found["number"]
             if not index:
                 return arguments
@@ -113,7 +113,7 @@ class Skill(msgspec.Struct, frozen=True):
 
         body = _FOLDER.sub(lambda _: self.folder, self.body)
         # Without arguments `$1` may be a price, or part of a script.
-        filled = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(given, body)
+        filled = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(value_of, body)
         return filled if filled != body or not arguments else f"{body}\n\nARGUMENTS: {arguments}"
 
     def page(self, arguments: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.recovery import answer_as_recorded, pass_by
+from hookline.agent.recovery import answer_as_recorded, answer_nothing
 from hookline.agent.run_index import Round, recorded_exception
 from hookline.definition import Definition
 from hookline.definition.guards import SOURCE as DEFAULT
@@ -210,7 +210,7 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
         if _is_of_process(entry):
             said = next((ran for ran in round_ if ran.hook == entry.name), None)
             return (
-                entry.with_answer(pass_by)
+                entry.with_answer(answer_nothing)
                 if said is None
                 else Entry(recorded_hook(recording, plan.point, said))
             )
@@ -219,7 +219,7 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
             if is_it and (is_limit_on_record(ran) or _is_end_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
-        return entry.with_answer(pass_by) if from_above else entry
+        return entry.with_answer(answer_nothing) if from_above else entry
 
     return plan.map_entries(recall)
 

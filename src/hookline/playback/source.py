@@ -19,7 +19,7 @@ from hookline.agent.children import ChildWaits
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.around_step import MADE_AGAIN, NOT_MADE
 from hookline.agent.loop.drive import ask_again, drive
-from hookline.agent.recovery import pass_by
+from hookline.agent.recovery import answer_nothing
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.agent.run_index import (
@@ -566,7 +566,7 @@ class PlaybackSource(AnswerSource):
         own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
         recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
         plan = with_recorded_limits(recording, plan, round_)
-        asked = (each for each in plan.judges if each.registration.hook is not pass_by)
+        asked = (each for each in plan.judges if each.registration.hook is not answer_nothing)
         return PartialPlan(with_judges(plan, (*asked, *recorded)))
 
     def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:  # noqa: ARG002 - for other sources
@@ -578,7 +578,7 @@ class PlaybackSource(AnswerSource):
         raise NotImplementedError
 
     def _limit_reached_then(self, before_step: Plan | None) -> Reached:
-        """Whether limits leave room for calls: not where they did not then, whatever others have used since."""
+        """Whether a limit is used up before calls: where one was then it still is, whatever others have used since."""
         own, spent = limit_reached_in_step(before_step, own_only=True), self.recording.spent_steps
 
         def reached(run: LiveRun) -> str:
@@ -823,7 +823,8 @@ def _placeholder(point: Point[Any]) -> Plan:
     """A plan that makes the loop ask; who answers is for the source to say."""
     tiers = (Tier.HOOK, Tier.POLICY)
     return Plan(
-        point, [Registration(point=point, hook=pass_by, name="", tier=tier) for tier in tiers]
+        point,
+        [Registration(point=point, hook=answer_nothing, name="", tier=tier) for tier in tiers],
     )
 
 

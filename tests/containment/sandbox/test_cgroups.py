@@ -92,7 +92,7 @@ def test_what_a_thread_in_the_group_starts_is_born_there(group: Group) -> None:
     commands = []
 
     def start() -> None:
-        with group.joined():
+        with group.join_group():
             commands.append(subprocess.Popen(["sleep", "60"]))
         commands.append(subprocess.Popen(["sleep", "60"]))
 
@@ -112,7 +112,7 @@ def test_what_a_thread_in_the_group_starts_is_born_there(group: Group) -> None:
 def test_the_main_thread_stays_where_it_is(group: Group) -> None:
     """All memory of our own process would be counted as the group's."""
     (path,) = group._paths
-    with group.joined():
+    with group.join_group():
         assert path.joinpath("cgroup.procs").read_text() == ""
         command = subprocess.Popen(["sleep", "60"])
     try:

@@ -20,7 +20,7 @@ from hookline.agent.approvals import (
     is_redacted_edit,
     is_same,
     reopen_question,
-    stand_by_answers,
+    reuse_answers,
 )
 from hookline.agent.error_handling import on_error, on_success
 from hookline.agent.in_progress import CallInProgress
@@ -450,7 +450,7 @@ def readmit(run: Run, current: CallInProgress) -> bool:
         decision = source.known.answers.get(approval.id)
         if decision is not None and decision.remember:
             run.set_state(with_remembered(run.state, to_remember(approval, decision)))
-    stand_by_answers(current, asked, intent.call)
+    reuse_answers(current, asked, intent.call)
     if prepare(run, current, intent.call) is not None:  # another tool has the name now, or none
         current.call, current.tool = intent.call, None
     return True

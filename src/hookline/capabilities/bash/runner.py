@@ -111,7 +111,7 @@ class CommandRunner:
         self, request: CommandRequest, run_id: str, seconds: float | None
     ) -> ToolResult:
         """Start a command that runs for so many seconds at most, and return its id."""
-        self.backgrounds.check_room(run_id)
+        self.backgrounds.check_count(run_id)
         output = Output(self._scratch, self._max_chars)
         try:
             running, note = await self._start(request, output.add, alone=False)
@@ -162,7 +162,7 @@ class CommandRunner:
     ) -> tuple[RunningCommand, str]:
         """Start a command; with a note on where that is, and on what it was not granted, if there is one.
 
-        Beside one on the host no contained one starts, unless it is to go on in the background (`alone=False`).
+        Beside one on the host no contained one starts, unless it is to continue in the background (`alone=False`).
         """
         request, note = self._choose_directory(request)
         given = await self._find_grant(request)
@@ -316,7 +316,7 @@ class BackgroundCommands:
         self._of: dict[str, dict[str, BackgroundCommand]] = {}
         self._numbers: dict[str, itertools.count[int]] = {}
 
-    def check_room(self, run_id: str) -> None:
+    def check_count(self, run_id: str) -> None:
         """Raise if there are too many already."""
         alive = [one for one in self._of.get(run_id, {}).values() if one.running.is_running]
         if len(alive) >= _MOST_RUNNING:

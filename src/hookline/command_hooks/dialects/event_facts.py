@@ -369,7 +369,7 @@ class Event(NamedTuple):
     when: Callable[[EventFacts], bool] = lambda _facts: True
     """Whether what happens at the point is this event."""
 
-    def adding(self, more: Sent) -> Event:
+    def with_fields(self, more: Sent) -> Event:
         """The same event with more fields, or others."""
         return self._replace(sent=lambda facts: {**self.sent(facts), **more(facts)})
 

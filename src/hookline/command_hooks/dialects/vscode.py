@@ -141,13 +141,13 @@ class VsCode(Claude):
     events: ClassVar[dict[str, Event]] = {
         **Claude.events,
         "PermissionRequest": Claude.events["PermissionRequest"]._replace(when=needs_permission),
-        "SessionStart": Claude.events["SessionStart"].adding(_source_fields),
-        "PostToolUse": Claude.events["PostToolUse"].adding(_result_fields),
-        "Stop": Claude.events["Stop"].adding(lambda _e: {"stop_reason": "end_turn"}),
-        "SubagentStop": Claude.events["SubagentStop"].adding(
+        "SessionStart": Claude.events["SessionStart"].with_fields(_source_fields),
+        "PostToolUse": Claude.events["PostToolUse"].with_fields(_result_fields),
+        "Stop": Claude.events["Stop"].with_fields(lambda _e: {"stop_reason": "end_turn"}),
+        "SubagentStop": Claude.events["SubagentStop"].with_fields(
             lambda e: {"stop_reason": "end_turn", "agent_name": e.child.name}
         ),
-        "SessionEnd": Claude.events["SessionEnd"].adding(
+        "SessionEnd": Claude.events["SessionEnd"].with_fields(
             lambda e: {"reason": session_end_reason(e.ctx)}
         ),
         "ErrorOccurred": Event("agent_failed", _error_fields),

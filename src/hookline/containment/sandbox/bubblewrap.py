@@ -326,7 +326,7 @@ class BubblewrapCommand(RunningCommand):
         """The process that we have started ourselves, held by a file descriptor."""
         self._first: int | None = None
         """The first process in there, held by a file descriptor: its end is the end of all."""
-        self._writable = () if job.place == "read-only" else view.lasting
+        self._writable = () if job.place == "read-only" else view.lasting_roots
         """What outlives the command, of what it can write."""
         self._enforcement = Enforcement.of(job.limits)
         self._group: Group | None = None
@@ -443,7 +443,7 @@ class BubblewrapCommand(RunningCommand):
         def start_in_group() -> OwnChild:
             if group is None:
                 return start()
-            with group.joined():
+            with group.join_group():
                 process = start()
             # The first process has to be in the group, and is put there when it is known. But after a pause the kernel
             # takes 10 ms to move one, and then moves others at once. Now it does so while the sandbox is being made.
@@ -460,14 +460,14 @@ class BubblewrapCommand(RunningCommand):
 
     def _kill_all(self) -> None:
         # By what holds them: a number may be somebody else's by now.
-        for held in self._held():
+        for held in self._descriptors():
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(held, signal.SIGKILL)
         if self._monitor is None and self._process is not None:  # it could not be held
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
-    def _held(self) -> list[int]:
+    def _descriptors(self) -> list[int]:
         return [each for each in (self._first, self._monitor) if each is not None]
 
     async def _until_gone(self) -> None:
@@ -520,7 +520,7 @@ class BubblewrapCommand(RunningCommand):
         if self._group is not None:
             self._stop_listening()
             self._group.remove()
-        close(self._status, *self._held())
+        close(self._status, *self._descriptors())
         self._clear_set_ids()
         self.set_aside = tuple(self._arrangement.give_back())
 

@@ -70,7 +70,7 @@ class Group:
                 _write(path / "cgroup.event_control", f"{self.oom} {control.fileno()}")
 
     @contextlib.contextmanager
-    def joined(self) -> Iterator[None]:
+    def join_group(self) -> Iterator[None]:
         """Have this thread in the group, so that what it starts now is born there. It must not be the main thread.
 
         A thread that moves itself moves at once. To move another process, the kernel waits 10 ms for all processors:

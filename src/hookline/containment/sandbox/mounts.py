@@ -68,7 +68,7 @@ class FileView:
         return cls((root, *further), paths)
 
     @property
-    def lasting(self) -> tuple[Path, ...]:
+    def lasting_roots(self) -> tuple[Path, ...]:
         """The directories in which what a command writes outlives it."""
         tmp = self.paths.tmp
         return self.roots if tmp is None else (*self.roots, Path(tmp))
@@ -110,7 +110,7 @@ class FileView:
 
     @property
     def _writable(self) -> tuple[str, ...]:
-        return tuple(map(real_path, self.lasting))
+        return tuple(map(real_path, self.lasting_roots))
 
 
 class MountPlan:

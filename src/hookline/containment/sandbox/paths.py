@@ -138,7 +138,7 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     for pattern in SYSTEM_SECRETS:
         found = glob.glob(pattern) if "*" in pattern else (pattern,)
         wanted += (path for path in found if not _is_empty_file(path))
-    wanted += [*_find_named(mine), *(path for each in further for path in _meant(each))]
+    wanted += [*_find_named(mine), *(path for each in further for path in _matching_paths(each))]
     # What we may not even look at, a command of ours may not either.
     real = {real_path(path) for path in wanted if os.path.exists(path)}
     return outermost(real - revealed - {"/"})
@@ -206,10 +206,10 @@ def _is_for_us(path: str, facts: os.stat_result) -> bool:
 
 def hides_nothing(paths: SandboxPaths) -> list[str]:
     """Paths of `hide` that do not exist, or are spelled wrong."""
-    return [str(each) for each in paths.hide if not any(map(os.path.exists, _meant(each)))]
+    return [str(each) for each in paths.hide if not any(map(os.path.exists, _matching_paths(each)))]
 
 
-def _meant(path: str | Path) -> list[str]:
+def _matching_paths(path: str | Path) -> list[str]:
     """The path itself, and what matches it as a pattern."""
     whole = os.path.abspath(os.path.expanduser(path))
     return [whole, *glob.glob(whole, include_hidden=True, recursive=True)]

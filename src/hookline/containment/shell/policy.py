@@ -165,7 +165,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _allow(self, reading: Reading, danger: Danger, places: Places, whole: str) -> ShellVerdict:
         if not reading.commands:
-            return _nothing(whole)
+            return _empty_verdict(whole)
         by_rule = [reading.is_known and self._is_by_rule(one) for one in reading.commands]
         asked = self._objection(reading, danger, places, by_rule)
         if asked and danger.removal:
@@ -277,7 +277,7 @@ def _parse_rule(text: str) -> CommandPattern:
         raise UsageError(f"the shell rule {text!r}: {error.message}", remedy=error.remedy) from None
 
 
-def _nothing(text: str) -> ShellVerdict:
+def _empty_verdict(text: str) -> ShellVerdict:
     """A text without a command: a comment does nothing, and where there is not even one, something was forgotten."""
     if not text.strip():
         return ShellVerdict("ask", "There is no command.", "")
