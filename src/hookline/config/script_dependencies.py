@@ -143,13 +143,13 @@ class _DependencySearch:
         for place in [*self._folders, *self._names]:
             self._follow_links(place)
         return ScriptDependencies(
-            tuple(self._found),
-            tuple(self._unseen),
-            tuple(self._started),
-            tuple(self._folders),
-            tuple(self._names),
-            tuple({**self._exposed, **self._modules.exposed}),
-            tuple(self._links),
+            files=tuple(self._found),
+            unseen=tuple(self._unseen),
+            started=tuple(self._started),
+            folders=tuple(self._folders),
+            names=tuple(self._names),
+            exposed=tuple({**self._exposed, **self._modules.exposed}),
+            links=tuple(self._links),
         )
 
     def _look_at(
