@@ -141,7 +141,7 @@ class RunInUseError(JournalError):
 
 
 class RunHandedOverError(JournalError):
-    """This process has left the run to another one, as it was asked to."""
+    """This process has left the run to another one: it was asked to, or has lost its claim of the run."""
 
 
 class UnknownRunError(JournalError):

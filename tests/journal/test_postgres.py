@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from postgres_server import PGBOUNCER, PgBouncer, PostgresServer, wait_until
 
-from hookline import AgentBuilder, RunStatus, tool
+from hookline import Agent, AgentBuilder, RunStatus, tool
 from hookline.definition import definition
-from hookline.errors import JournalError, RunInUseError, UsageError
+from hookline.errors import JournalError, RunHandedOverError, RunInUseError, UsageError
 from hookline.journal import (
     CallSettled,
     EarlierRun,
@@ -584,3 +584,75 @@ def test_the_documented_rights_are_enough(
         for role in ("keeper", "reader", "approver", "worker"):
             postgres.ask(f"DROP OWNED BY {role}")
             postgres.ask(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("lost_in", ["pay", "look"])
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_hooks_at_the_end_are_asked_by_whoever_has_the_run(
+    postgres: PostgresServer, postgres_journal: Make, lost_in: str, is_cancelled: bool
+) -> None:
+    """A process that lost the run leaves it: the one that resumes it asks them, once."""
+    asked: list[str] = []
+
+    def build(journal: PostgresJournal) -> Agent:
+        @tool(effect="once")
+        async def pay() -> str:
+            """Pay."""
+            return await work("pay")
+
+        @tool(effect="pure")
+        async def look() -> str:
+            """Look."""
+            return await work("look")
+
+        async def work(name: str) -> str:
+            asked.append(name)
+            if name == lost_in and asked.count(name) == 1:
+                end_connections(postgres)
+                if is_cancelled:  # as a worker does that finds its connection lost
+                    (await journal.claim("other")).give_back()
+                    current.cancel()
+                    await asyncio.sleep(60)
+            return "done"
+
+        turns = [call("look"), call("pay"), say("paid")]
+        driver = ScriptedDriver([lambda state: turns[state.step_count]] * 5)
+        builder = AgentBuilder().with_driver(driver)
+        builder.with_tools(pay, look).with_journal(journal)
+        for point in ("error", "agent_failed", "execution_end", "session_end"):
+            add = getattr(builder, f"on_{point}")
+            add(lambda ctx, *, point=point: asked.append(point), name=point)
+        return builder.build()
+
+    first = postgres_journal()
+    current = asyncio.create_task(build(first).run("Pay.", run_id="r"))
+    with pytest.raises(RunHandedOverError, match="run 'r' is left to whoever claims it next"):
+        await current
+    assert set(asked) <= {"look", "pay"}
+    result = await build(postgres_journal()).resume("r")
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "paid")
+    assert asked.count("pay") == 1
+    assert asked[-2:] == ["execution_end", "session_end"]
+    assert set(asked[:-2]) == {"look", "pay"}
+
+
+async def test_a_run_that_is_lost_after_its_last_step_asks_no_hook_at_its_end(
+    postgres: PostgresServer, postgres_journal: Make
+) -> None:
+    """What the step left is committed before they are asked."""
+    asked: list[str] = []
+
+    def build(journal: PostgresJournal) -> Agent:
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).with_journal(journal)
+        builder.on_should_continue(
+            lambda ctx: None if asked else end_connections(postgres), name="cuts connections"
+        )
+        builder.on_execution_end(lambda ctx: asked.append("end"), name="end")
+        return builder.build()
+
+    with pytest.raises(RunHandedOverError):
+        await build(postgres_journal()).run("Hello?", run_id="r")
+    assert asked == []
+    asked.append("again")
+    assert (await build(postgres_journal()).resume("r")).text == "hello"
+    assert asked == ["again", "end"]

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from hookline._sync import sync_form
-from hookline.errors import UnknownRunError, UsageError
+from hookline.errors import RunHandedOverError, UnknownRunError, UsageError
 from hookline.extras import install_command
 from hookline.journal import InboxMessage, PostgresJournal, RunQueued, StoredForm
 from hookline.journal.chain import Row, StoredRun, anchor, link
@@ -154,7 +154,7 @@ class QueueJournal(PostgresJournal):
     def has_lost(self, run_id: str) -> bool:
         """Whether this process had claimed a run, and can write it no more: the connection is lost."""
         claim = self._claimed.get(run_id)
-        return claim is not None and claim.failure is not None
+        return claim is not None and isinstance(claim.failure, RunHandedOverError)
 
     @property
     def client(self) -> DBOSClient:

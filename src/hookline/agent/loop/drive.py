@@ -83,10 +83,14 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                     watches.callback(each.watch(run.token.cancel))
                 if run.inbox is not None and run.parent is None:
                     watches.callback(run.inbox.watch(run.token.cancel))
-                ending = await (
+                begun = await (
                     resume_after_crash(run) if run.source.is_after_crash else begin(run, prompt)
                 )
-                ending = await _steps(run, ending)
+                ending = await _steps(run, begun)
+                if begun is None and run.commit is not None and _has_hooks_at_end(run):
+                    await (
+                        run.commit()
+                    )  # whoever has lost the run learns it here, and asks none of them
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
             except RunHandedOverError:
                 # Nothing is written: to the journal this process is dead.
@@ -98,6 +102,7 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
             cancelled = None if run.token.absorb() else error
             ending = cancel_ending(run)
         run.token.close()
+        run.check_claim()
         result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
@@ -125,6 +130,11 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
         if check_step is not None:
             ending = await check_step(run, ending)
     return ending
+
+
+def _has_hooks_at_end(run: Run) -> bool:
+    plans = run.plans
+    return any((plans.output, plans.agent_failed, plans.execution_end, plans.session_end))
 
 
 def _unless_it_waits(run: Run, ending: Ending) -> Ending:
@@ -421,6 +431,7 @@ async def _fail_step(run: Run, failure: BaseException) -> Ending:
 
 async def _end_step(run: Run, reason: StopReason, why: str) -> None:
     """Settle a step that ended early. Its hooks are all asked, also when one of them is interrupted."""
+    run.check_claim()
     interrupted: asyncio.CancelledError | None = None
     settle_all_unrun(run)
     while True:
