@@ -66,7 +66,7 @@ if __name__ == "__main__":
     given = json.loads(options)
     agents = make_agents(Path(place))
     names = given.pop("agents", [*agents])
-    worker = Worker(
-        QueueJournal(url, schema=schema), {name: agents[name] for name in names}, **given
-    )
+    known = names if isinstance(names, dict) else {name: name for name in names}
+    served = {name: agents[own] for name, own in known.items()}
+    worker = Worker(QueueJournal(url, schema=schema), served, **given)
     worker.run_to_exit()

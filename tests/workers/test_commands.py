@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from postgres_server import PostgresServer
 
-from hookline import RunStatus
+from hookline import AgentBuilder, RunStatus
 from hookline.cli.main import main
+from hookline.journal import PostgresJournal, RunQueued
+from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal
 
 AGENTS = """
@@ -40,11 +42,12 @@ def here(
     return run
 
 
-def start(work: Any, target: str) -> subprocess.Popen[bytes]:
+def start(work: Any, target: str, schema: str = "") -> subprocess.Popen[bytes]:
     """Start `hookline worker`."""
     place = Path(__file__).parents[1] / "support"
     code = f"import sys; sys.path.append({str(place)!r}); from hookline.cli.main import main; sys.exit(main())"
-    database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
+    database = ["--database", work.postgres.url()]
+    database += ["--schema", schema or work.journal.database.schema]
     with (work.folder / "errors").open("ab") as errors:
         worker = subprocess.Popen(
             [sys.executable, "-c", code, "worker", *database, "--grace", "5", target],
@@ -78,6 +81,48 @@ def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     assert here("cancel", "q")[1] == "run q is over: cancelled."
     worker.terminate()
     assert worker.wait() == 0, work.errors()
+
+
+def test_resume_queues_a_run_and_waits_for_workers(work: Any, here: Any) -> None:
+    """It posts the answers and shows the result; it drives nothing itself. The variable names the database, too."""
+    assert here("submit", "--agent", "asks", "--id", "q", "Pay.") == (0, "q")
+    start(work, "shop:AGENTS")
+    for number in range(3):
+        work.wait_for("q", RunStatus.PAUSED)
+        code, words = here("resume", "q", "--allow" if number else "--deny", "all")
+        assert (code, "q is done" in words) == ((5, False) if number < 2 else (0, True)), words
+        assert ("--allow" in words) is (number < 2)
+    assert {pid for _, pid in work.calls("q")} == {work.workers[0].pid}
+    assert here("resume", "q", "--json")[1].startswith('{"type":"result"')
+    assert here("resume", "q") == (
+        0,
+        "q is done\nhookline: run q is completed",
+    )
+    for wrong in (["--set", "model=x"], ["--accept-loss"], ["--allow", "x"]):
+        assert here("resume", "q", *wrong)[0] == 2
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("hello")]))
+    agent.with_journal(work.journal).build().run_sync("Hello?", run_id="own")
+    assert "run 'own' was not submitted" in here("resume", "own")[1]
+
+
+def test_commands_say_what_to_do_without_tables_for_workers(
+    postgres: PostgresServer, here: Any, work: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The journal is there, and the queue is not."""
+    database = ["--database", postgres.url(), "--schema", "without_queue"]
+    assert main(["database", "migrate", *database]) == 0
+    with PostgresJournal(postgres.url(), schema="without_queue") as journal:
+        claim = journal.claim_sync("r")
+        claim.write([RunQueued("r", 0, 1.0, agent_id="a", prompt="b", queue="c")]).result()
+        claim.give_back().result()
+    remedy = "hookline database migrate --workers"
+    for words in (["submit", "--agent", "a", "b"], ["resume", "r"]):
+        assert main([words[0], *database, *words[1:]]) == 1, words
+        assert remedy in capsys.readouterr().err
+    assert start(work, "shop:AGENTS", "without_queue").wait() == 1
+    assert remedy in work.errors()
+    assert "Traceback" not in work.errors()
+    postgres.ask("DROP SCHEMA without_queue CASCADE")
 
 
 @pytest.mark.parametrize(

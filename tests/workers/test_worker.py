@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import working_agents
 from postgres_server import wait_until
 
-from hookline import AgentBuilder, RunStatus
+from hookline import AgentBuilder, RunStatus, replay
 from hookline.errors import UsageError
 from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
 from hookline.state import Decision
@@ -125,6 +126,29 @@ def test_a_run_that_kills_its_workers_after_a_pause_fails(work: Any) -> None:
     work.wait_for("r", RunStatus.FAILED)
     assert work.calls("r") == []
     assert [each.stop_reason for each in finals(work, "r")] == ["attempts"]
+
+
+def test_a_run_that_failed_after_too_many_attempts_gets_as_many_again(work: Any) -> None:
+    """It continues where it was: queued, or waiting for the answer that it has. Its first end is taken back."""
+    work.journal.submit_sync("deadly later", "Pay.", run_id="q")
+    first = work.start(max_attempts=1)
+    work.wait_for("q", RunStatus.PAUSED)
+    (question,) = asyncio.run(Questions.read(work.journal, "q")).open
+    asyncio.run(post_answer(work.journal, "q", question.id, Decision.allow(), by="ann"))
+    assert first.wait() == 9, work.errors()
+    work.journal.submit_sync("deadly", "Pay.", run_id="r")
+    work.start(max_attempts=1, agents=["deadly"]).wait()
+    healthy = work.start(max_attempts=1, agents={"deadly": "bank", "deadly later": "asks"})
+    for run_id, status, steps in (("r", RunStatus.COMPLETED, 4), ("q", RunStatus.PAUSED, 1)):
+        work.wait_for(run_id, RunStatus.FAILED)
+        result = work.journal.resume_sync(run_id)
+        assert (result.status, result.state.step_count) == (status, steps), work.errors()
+        assert {pid for _, pid in work.calls(run_id)} == {healthy.pid}
+        assert work.status(run_id) is status
+        assert work.journal.resume_sync(run_id).status is status
+    bank = working_agents.make_agents(work.folder)["bank"]
+    assert asyncio.run(replay(work.journal, "r", bank)).identical
+    assert work.journal.check_sync().ok
 
 
 def test_a_stopped_worker_hands_over_after_its_step(work: Any) -> None:

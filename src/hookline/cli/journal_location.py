@@ -51,10 +51,16 @@ def new_run_id() -> str:
     return f"{time.strftime('%m%d-%H%M')}-{secrets.token_hex(3)}"
 
 
+def is_in_database(arguments: argparse.Namespace) -> bool:
+    """Whether a command is about a database, which it or the variable names."""
+    is_named = bool(os.environ.get(_DATABASE)) and not arguments.journal
+    return arguments.database is not None or is_named
+
+
 def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
     """The journal in the database that a command or the variable names; None if it is about a file."""
     url: str | None = arguments.database
-    if url is None and (arguments.journal or not os.environ.get(_DATABASE)):
+    if not is_in_database(arguments):
         return None
     from hookline.journal.postgres import PostgresJournal
 

@@ -251,7 +251,8 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
 def _resume_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Continue a run, with the current configuration and the flags that the run was started with; --set overrides "
-        "both. If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the terminal."
+        "both. If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the "
+        "terminal. With a database, workers continue the run, and this command waits for them."
     )
     parser.set_defaults(run="resume:run")
     _add_run_argument(parser)
@@ -263,6 +264,7 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     _add_trust_flag(parser)
     _add_output_flags(parser)
+    _add_database_flags(parser)
     _add_setting_flags(parser)
 
 

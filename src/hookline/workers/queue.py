@@ -6,10 +6,11 @@ is there without the other. The engine's tables are in a schema of their own, be
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -17,18 +18,33 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from hookline._sync import sync_form
-from hookline.errors import RunHandedOverError, UnknownRunError, UsageError
+from hookline.agent.children import take_back_end
+from hookline.agent.result import RunResult, recorded_result
+from hookline.errors import JournalError, RunHandedOverError, UnknownRunError, UsageError
 from hookline.extras import install_command
-from hookline.journal import InboxMessage, PostgresJournal, RunQueued, StoredForm
+from hookline.journal import (
+    InboxAnswer,
+    InboxMessage,
+    PostgresJournal,
+    Questions,
+    Record,
+    RunFinished,
+    RunQueued,
+    StoredForm,
+    post_answer,
+    reopen,
+    story_of,
+)
 from hookline.journal.chain import Row, StoredRun, anchor, link
 from hookline.journal.postgres.database import Connection, Database, from_column
 from hookline.journal.postgres.store import add_message
 from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
 from hookline.journal.run_info import RunInfo, summarise
 from hookline.journal.writer import RunClaim
-from hookline.state import checked_text
+from hookline.state import Decision, StopReason, checked_text
 
 try:
+    import psycopg
     import sqlalchemy
     from dbos import (
         DBOSClient,
@@ -46,6 +62,7 @@ WORKFLOW = "hookline_run"
 """The name of the one workflow. Its body drives a run."""
 DEFAULT_QUEUE = "default"
 _POLL_SECONDS = 0.5
+_LIVE = ("ENQUEUED", "DELAYED", "PENDING")
 _HELD = """
 SELECT (classid::bigint << 32 | objid::bigint) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -60,11 +77,18 @@ FROM "{{schema}}".workflow_status WHERE name = '{WORKFLOW}' AND status = 'ENQUEU
 
 
 class QueueEntry(NamedTuple):
-    """An entry of the queue that a worker has taken and not finished."""
+    """An entry of the queue that is not finished."""
 
     id: str
     queue: str
     worker: str
+    """The one that has taken it, if it is `PENDING`."""
+    status: str
+
+    @property
+    def run_id(self) -> str:
+        """The run. The rest of the id says why it was queued, without a colon."""
+        return self.id.rpartition(":")[0]
 
 
 class WaitingRuns(NamedTuple):
@@ -132,6 +156,44 @@ class QueueJournal(PostgresJournal):
         options = self._options(message.run_id, message.id, queued.queue)
         await self._in_thread(lambda: self._post(message, options), is_long=True)
 
+    async def resume(
+        self, run_id: str, decisions: Mapping[str, Decision] | None = None, *, by: str = ""
+    ) -> RunResult:
+        """Have workers continue a submitted run, and wait until it ends, or waits for answers.
+
+        The answers are posted, by `by`. A run that failed with the reason `attempts` may be taken up again as often as
+        a new one.
+        """
+        records = await self.read(run_id)
+        if not isinstance(records[0], RunQueued):
+            raise UsageError(
+                f"run '{run_id}' was not submitted: no worker drives it.",
+                remedy=f"Continue it where its agent is: agent.resume({run_id!r}).",
+            )
+        for question, decision in (decisions or {}).items():
+            await post_answer(self, run_id, question, decision, by=by)
+        last = records[-1]
+        if isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS:
+            await self._reopen(run_id)
+        records = await self.read(run_id)
+        if not await self.is_at_rest(run_id, records):
+            await self._in_thread(lambda: self._queue_if_nowhere(records), is_long=True)
+        return await self.wait(run_id)
+
+    resume_sync = sync_form(resume)
+
+    async def wait(self, run_id: str) -> RunResult:
+        """Wait until a run has ended, or waits for answers. This process does not drive it."""
+        while True:
+            records = await self.read(run_id)
+            if await self.is_at_rest(run_id, records):
+                while not isinstance(records[-1], RunFinished):
+                    records.pop()  # a worker took it up, and there was nothing to do
+                return recorded_result(await story_of(records, self), records, None)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    wait_sync = sync_form(wait)
+
     async def migrate(self) -> tuple[int, int]:
         """Make the tables of the journal and of the engine, or bring them up to date."""
         versions = await super().migrate()
@@ -172,13 +234,28 @@ class QueueJournal(PostgresJournal):
 
     def open_queue(self, name: str, concurrency: int | None = None) -> None:
         """Make a queue. Its limits stay as they are, but for how many runs a worker drives at once."""
-        self.client.register_queue(
-            name, polling_interval_sec=_POLL_SECONDS, on_conflict="never_update"
+        with self._convert_errors():
+            self.client.register_queue(
+                name, polling_interval_sec=_POLL_SECONDS, on_conflict="never_update"
+            )
+            if concurrency is not None:
+                queue = self.client.retrieve_queue(name)
+                assert queue is not None
+                queue.set_worker_concurrency(concurrency)
+
+    async def is_at_rest(self, run_id: str, records: list[Record]) -> bool:
+        """Whether a worker has nothing to do: the run is over, or waits and nobody has answered."""
+        story = await story_of(records, self)
+        if story.is_over or not story.is_finished:
+            return story.is_over
+        open_ones = {
+            each.id: each.fingerprint for each in (await Questions.read(self, run_id)).open
+        }
+        messages = await self.inbox(run_id)
+        return bool(open_ones) and all(
+            isinstance(each, InboxAnswer) and open_ones.get(each.question) != each.fingerprint
+            for each in messages
         )
-        if concurrency is not None:
-            queue = self.client.retrieve_queue(name)
-            assert queue is not None
-            queue.set_worker_concurrency(concurrency)
 
     async def enqueue(self, run_id: str, cause: str, queue: str) -> None:
         """Queue a run again. The same cause queues it once."""
@@ -197,7 +274,7 @@ class QueueJournal(PostgresJournal):
 
     async def find_taken(self) -> list[QueueEntry]:
         """What workers have taken and not finished."""
-        return await self._in_thread(lambda: list(self._taken()), is_long=True)
+        return await self._in_thread(lambda: self._entries(("PENDING",)), is_long=True)
 
     def measure_queues(self) -> list[WaitingRuns]:
         """How many runs wait in each queue that has some, by the clock of the database. For any thread."""
@@ -217,15 +294,25 @@ class QueueJournal(PostgresJournal):
     @contextmanager
     def _transaction(self) -> Iterator[tuple[sqlalchemy.Connection, Connection]]:
         """A transaction, for the engine and for the journal."""
+        with self._convert_errors(), self.engine.begin() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            yield connection, raw
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        """Raise errors of PostgreSQL as JournalError, also those that come by way of the engine."""
         try:
-            with self._database.convert_errors("written"), self.engine.begin() as connection:
-                raw = connection.connection.driver_connection
-                assert raw is not None
-                yield connection, raw
-        except sqlalchemy.exc.DBAPIError as error:
+            yield
+        except (psycopg.Error, sqlalchemy.exc.DBAPIError) as error:
+            cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
+            if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+                raise JournalError(
+                    f"the queue in {self._database} cannot be used: its tables are not there.",
+                    remedy="Make them, as a role that may: hookline database migrate --workers.",
+                ) from None
             with self._database.convert_errors("written"):
-                raise error.orig or error from None
-            raise
+                raise cause or error from None
 
     def _options(self, run_id: str, cause: str, queue: str) -> EnqueueOptions:
         return {
@@ -255,6 +342,24 @@ class QueueJournal(PostgresJournal):
                 remedy="Give the new run another id.",
             )
 
+    async def _reopen(self, run_id: str) -> None:
+        durable = await reopen(self, run_id, ())
+        try:
+            if (await story_of(durable.records, self)).is_over:
+                await take_back_end(durable, self._database.now())
+                await durable.commit()
+        finally:
+            await durable.close()
+
+    def _queue_if_nowhere(self, records: list[Record]) -> None:
+        """Queue a run that has no entry in the queue. One that is delayed, or with a worker, has one."""
+        queued = records[0]
+        assert isinstance(queued, RunQueued)
+        options = self._options(queued.run_id, f"resume {len(records)}", queued.queue)
+        with self._transaction() as (connection, _):
+            if not self._entries(_LIVE, [queued.run_id]):
+                self.client.enqueue_in_transaction(connection, options, queued.run_id)
+
     def _post(self, message: InboxMessage, options: EnqueueOptions) -> None:
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
@@ -277,21 +382,35 @@ class QueueJournal(PostgresJournal):
             held = {number for (number,) in raw.execute(_HELD)}
             dead = [
                 each
-                for each in self._taken()
+                for each in self._entries(("PENDING",))
                 if each.id in forgotten or self._lock_of(each.worker) not in held
             ]
             for entry in dead:
                 self.client.resume_workflow(entry.id, queue_name=entry.queue)
             return dead
 
-    def _taken(self) -> Iterable[QueueEntry]:
+    def _entries(
+        self, status: tuple[str, ...], run_ids: Collection[str] | None = None
+    ) -> list[QueueEntry]:
+        """The entries of all runs, or of some, that have one of these states."""
         found = self.client.list_workflows(
-            status="PENDING", name=WORKFLOW, load_input=False, load_output=False
+            status=[*status],
+            name=WORKFLOW,
+            workflow_id_prefix=None if run_ids is None else [f"{each}:" for each in run_ids],
+            load_input=False,
+            load_output=False,
         )
-        for each in found:
-            yield QueueEntry(
-                each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or ""
+        entries = [
+            QueueEntry(
+                each.workflow_id,
+                each.queue_name or DEFAULT_QUEUE,
+                each.executor_id or "",
+                each.status,
             )
+            for each in found
+        ]
+        # What matches a prefix may be an entry of another run whose id begins in the same way.
+        return [each for each in entries if run_ids is None or each.run_id in run_ids]
 
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from hookline.agent import Agent
 from hookline.agent.children import fail_idle
 from hookline.errors import (
+    HooklineError,
     JournalError,
     RunHandedOverError,
     RunInUseError,
@@ -32,10 +33,9 @@ from hookline.errors import (
     UsageError,
 )
 from hookline.journal import (
-    InboxAnswer,
-    Questions,
     Record,
     RunQueued,
+    RunReopened,
     RunTakenUp,
     StepFinished,
     StepPaused,
@@ -241,7 +241,7 @@ class Worker:
             records = await self.journal.read(run_id)
         except UnknownRunError:
             return True  # it was deleted
-        if await self._is_at_rest(run_id, records):
+        if await self.journal.is_at_rest(run_id, records):
             return True
         queued = records[0]
         assert isinstance(queued, RunQueued)
@@ -254,21 +254,7 @@ class Worker:
             await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
         await agent.resume(run_id)
-        return await self._is_at_rest(run_id, await self.journal.read(run_id))
-
-    async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
-        """Whether nothing is to be done: the run is over, or waits and nobody has answered."""
-        story = await story_of(records, self.journal)
-        if story.is_over or not story.is_finished:
-            return story.is_over
-        open_ones = {
-            each.id: each.fingerprint for each in (await Questions.read(self.journal, run_id)).open
-        }
-        messages = await self.journal.inbox(run_id)
-        return bool(open_ones) and all(
-            isinstance(each, InboxAnswer) and open_ones.get(each.question) != each.fingerprint
-            for each in messages
-        )
+        return await self.journal.is_at_rest(run_id, await self.journal.read(run_id))
 
     async def _fail(self, run_id: str, why: str) -> None:
         durable = await reopen(self.journal, run_id, ())
@@ -315,7 +301,7 @@ class Worker:
         for run_id in await self.journal.find_paused_with_messages():
             records = await self.journal.read(run_id)
             queued = records[0]
-            if isinstance(queued, RunQueued) and not await self._is_at_rest(run_id, records):
+            if isinstance(queued, RunQueued) and not await self.journal.is_at_rest(run_id, records):
                 await self.journal.enqueue(run_id, f"answered {len(records)}", queued.queue)
 
 
@@ -324,6 +310,9 @@ async def _exit_after(work: Any) -> None:
     code = 0
     try:
         await work
+    except HooklineError as error:
+        _log.error("the worker failed: %s", error)
+        code = 1
     except BaseException:
         _log.exception("the worker failed")
         code = 1
@@ -338,10 +327,10 @@ def parked(queue: str, agent: str) -> str:
 
 
 def count_attempts(records: list[Record]) -> int:
-    """How often a run was taken up since it last made a step, or paused in one."""
+    """How often a run was taken up since it last made a step, or paused in one, or was opened again."""
     count = 0
     for record in records:
-        if isinstance(record, StepFinished | StepPaused):
+        if isinstance(record, StepFinished | StepPaused | RunReopened):
             count = 0
         elif isinstance(record, RunTakenUp):
             count += 1
