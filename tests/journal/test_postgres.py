@@ -29,6 +29,7 @@ from hookline.journal import (
     Record,
     RunStarted,
 )
+from hookline.journal.inbox import encode_message
 from hookline.journal.postgres import schema as tables
 from hookline.journal.postgres import writer
 from hookline.state import ToolResult
@@ -493,31 +494,52 @@ def test_tables_of_another_version_are_refused(
     """With the remedy: nothing is migrated on the way."""
     with pytest.raises(JournalError, match=r"not there.*hookline database migrate"):
         PostgresJournal(postgres.url(), schema="nothing_here").runs_sync()
-    journal = postgres_journal()
+    journal, now = postgres_journal(), len(tables.MIGRATIONS)
     monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE more (id bigint)"))
     with pytest.raises(
-        JournalError, match=r"version 1, and this Hookline needs 2.*database migrate"
+        JournalError, match=f"version {now}, and this Hookline needs {now + 1}.*database migrate"
     ):
         journal.runs_sync()
     newer = postgres_journal()
-    assert newer.migrate_sync() == (1, 2)
-    assert newer.migrate_sync() == (2, 2)
+    assert newer.migrate_sync() == (now, now + 1)
+    assert newer.migrate_sync() == (now + 1, now + 1)
     assert newer.runs_sync() == []
     monkeypatch.undo()
-    with pytest.raises(JournalError, match=r"version 2 by a newer Hookline.*Upgrade"):
+    with pytest.raises(JournalError, match=f"version {now + 1} by a newer Hookline.*Upgrade"):
         postgres_journal().runs_sync()
-    with pytest.raises(JournalError, match=r"version 2 by a newer Hookline.*Upgrade"):
+    with pytest.raises(JournalError, match=f"version {now + 1} by a newer Hookline.*Upgrade"):
         postgres_journal().migrate_sync()
 
 
 def test_of_several_that_migrate_one_does_it(postgres: PostgresServer) -> None:
     """The others find it done."""
 
+    now = len(tables.MIGRATIONS)
+
     async def migrate() -> list[tuple[int, int]]:
         journals = [PostgresJournal(postgres.url(), schema="at_once") for _ in range(6)]
         return await asyncio.gather(*(journal.migrate() for journal in journals))
 
-    assert sorted(asyncio.run(migrate())) == [(0, 1)] + [(1, 1)] * 5
+    assert sorted(asyncio.run(migrate())) == [(0, now)] + [(now, now)] * 5
+
+
+def test_the_inbox_of_the_first_version_is_kept(
+    postgres: PostgresServer, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages have no role."""
+    all_of_them = tables.MIGRATIONS
+    with PostgresJournal(postgres.url(), schema="from_first") as journal:
+        monkeypatch.setattr(tables, "MIGRATIONS", all_of_them[:1])
+        journal.migrate_sync()
+        keep(journal, story())
+        text = encode_message(InboxCancel(run_id="r", by="ann"))
+        query = "INSERT INTO from_first.inbox (run_id, message) VALUES ('r', %s)"
+        postgres.ask(query, text)
+        monkeypatch.undo()
+        journal.migrate_sync()
+        (message,) = journal.inbox_sync("r")
+        assert (message.by, message.role) == ("ann", "")
+    postgres.ask("DROP SCHEMA from_first CASCADE")
 
 
 # --- agents --------------------------------------------------------------------------------------------
@@ -570,11 +592,19 @@ def test_the_documented_rights_are_enough(
             other = postgres_journal(url=postgres.url(user=role), schema="other")
             with pytest.raises(JournalError, match="may not do this"):
                 other.migrate_sync()
-        answer = InboxCancel(run_id="r", by="ann")
+        answer = InboxCancel(run_id="r", by="ann", role="boss")
         with pytest.raises(JournalError, match=r"may not do this.*docs/postgres.md"):
             reader.post_sync(answer)
         approver.post_sync(answer)
-        assert [message.by for message in worker.inbox_sync("r")] == ["ann"]
+        (kept,) = worker.inbox_sync("r")
+        assert (kept.by, kept.role) == ("ann", "approver")
+        assert kept.words == "cancelled by ann (database role approver)"
+        with psycopg.connect(postgres.url(user="approver")) as connection:
+            row = (b"{}", "boss")
+            query = f"INSERT INTO {schema}.inbox (run_id, message, role) VALUES ('x', %s, %s)"
+            connection.execute(query, row)
+        query = f"DELETE FROM {schema}.inbox WHERE run_id = 'x' RETURNING role"
+        assert postgres.ask(query) == [("approver",)]
         with pytest.raises(JournalError, match="may not do this"):
             keep(approver, story("new"))
         with pytest.raises(JournalError, match="may not do this"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, wait_until
 
 from hookline import AgentBuilder, RunStatus
 from hookline.cli.main import main
@@ -60,16 +60,19 @@ def start(work: Any, target: str, schema: str = "") -> subprocess.Popen[bytes]:
 
 def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     """From the prompt to the end, with a question in between."""
-    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, "r")
-    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, "r")
+    alone = "r\nhookline: run r is queued and waits: no live worker works on queue 'default'."
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, alone)
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, alone)
     code, words = here("submit", "--agent", "bank", "--id", "r", "Pay more.")
     assert (code, "in the journal already, with another prompt" in words) == (2, True)
-    assert "queued" in here("runs")[1]
+    assert here("runs")[1].endswith("\n  waits: no live worker works on queue 'default'")
+    assert '"waits": "no live worker works on queue' in here("runs", "--json")[1]
     assert "queued for bank: Pay." in here("show", "r")[1]
     worker = start(work, "shop:AGENTS")
     work.wait_for("r", RunStatus.COMPLETED)
     assert here("submit", "--agent", "asks", "--id", "q", "--priority", "1", "Pay.") == (0, "q")
     work.wait_for("q", RunStatus.PAUSED)
+    wait_until(lambda: "  waits: it waits for an answer" in here("runs")[1], "it waits")
     asked = here("approve", "q")[1]
     question = asked.split("yes: ")[1].splitlines()[0].split()[-1]
     assert here("approve", "q", question) == (
@@ -85,7 +88,7 @@ def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
 
 def test_resume_queues_a_run_and_waits_for_workers(work: Any, here: Any) -> None:
     """It posts the answers and shows the result; it drives nothing itself. The variable names the database, too."""
-    assert here("submit", "--agent", "asks", "--id", "q", "Pay.") == (0, "q")
+    assert here("submit", "--agent", "asks", "--id", "q", "Pay.")[0] == 0
     start(work, "shop:AGENTS")
     for number in range(3):
         work.wait_for("q", RunStatus.PAUSED)

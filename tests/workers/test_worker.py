@@ -15,7 +15,14 @@ from postgres_server import wait_until
 
 from hookline import AgentBuilder, RunStatus, replay
 from hookline.errors import UsageError
-from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
+from hookline.journal import (
+    ApprovalAnswered,
+    PostgresJournal,
+    Questions,
+    RunFinished,
+    post_answer,
+    post_cancel,
+)
 from hookline.state import Decision
 from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal, Worker
@@ -95,7 +102,7 @@ def test_a_run_is_cancelled_in_the_middle_of_a_call(work: Any) -> None:
     work.wait_for("r", RunStatus.CANCELLED)
     work.wait_for("never", RunStatus.CANCELLED)
     assert work.calls("never") == []
-    assert [each.reason for each in finals(work, "r")] == ["cancelled by ann"]
+    assert [each.reason for each in finals(work, "r")] == ["cancelled by ann (database role boss)"]
     wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
 
 
@@ -335,6 +342,10 @@ def test_a_worker_needs_no_more_than_the_documented_rights(work: Any) -> None:
             (question,) = asyncio.run(Questions.read(journal, "r")).open
             asyncio.run(post_answer(journal, "r", question.id, Decision.allow(), by="ann"))
             work.wait_for_call("r", 0)
+            answers = [
+                each.by for each in journal.read_sync("r") if isinstance(each, ApprovalAnswered)
+            ]
+            assert answers == ["inbox: ann (database role worker)"]
     finally:
         work.close()
         work.postgres.ask("DROP OWNED BY worker")

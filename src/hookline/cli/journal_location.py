@@ -68,11 +68,12 @@ def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
     return PostgresJournal(url, schema=arguments.schema)
 
 
-def queue_of(arguments: argparse.Namespace) -> QueueJournal:
+def queue_of(arguments: argparse.Namespace, *, warns: bool = True) -> QueueJournal:
     """The journal with a queue in the database that a command or the variable names."""
     from hookline.workers import QueueJournal
 
-    _warn_of_password(arguments.database)
+    if warns:
+        _warn_of_password(arguments.database)
     return QueueJournal(arguments.database, schema=arguments.schema)
 
 

@@ -579,6 +579,8 @@ def _submit_flags(parser: argparse.ArgumentParser) -> None:
     add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
     add("--priority", metavar="N", type=int, help="1 is first; without it before all that have one")
     add("--delay", metavar="SECONDS", type=float, help="do not begin before that")
+    version = "only a worker whose agent accepts this version begins the run"
+    add("--agent-version", metavar="VERSION", default="", help=version)
     _add_database_flags(parser)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -57,8 +58,14 @@ def submit(arguments: argparse.Namespace) -> int:
             queue=arguments.queue,
             priority=arguments.priority,
             delay=arguments.delay,
+            version=arguments.agent_version,
         )
-    print(run_id)
+        print(run_id)
+        why = journal.why_no_worker_sync(
+            arguments.agent, queue=arguments.queue, version=arguments.agent_version
+        )
+    if why:
+        print(f"hookline: run {run_id} is queued and waits: {printable(why)}.", file=sys.stderr)
     return Exit.DONE
 
 

@@ -65,6 +65,8 @@ class RunQueued(Record, frozen=True, gc=False, omit_defaults=True, tag="run_queu
     prompt: str = ""
     queue: str = ""
     """Where it waits, also when it continues after a pause."""
+    agent_version: str = ""
+    """The version of the agent that was asked for. Without one, the worker that begins the run decides."""
 
 
 class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):

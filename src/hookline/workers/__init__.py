@@ -5,6 +5,7 @@ and nothing else.
 """
 
 from hookline.workers.queue import QueueJournal
+from hookline.workers.registry import WorkerInfo
 from hookline.workers.worker import Worker
 
-__all__ = ["QueueJournal", "Worker"]
+__all__ = ["QueueJournal", "Worker", "WorkerInfo"]

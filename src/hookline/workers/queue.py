@@ -15,12 +15,20 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from hookline._sync import sync_form
 from hookline.agent.children import take_back_end
 from hookline.agent.result import RunResult, recorded_result
-from hookline.errors import JournalError, RunHandedOverError, UnknownRunError, UsageError
+from hookline.errors import (
+    JournalError,
+    NewerRunError,
+    QueueFullError,
+    RunHandedOverError,
+    UnknownRunError,
+    UsageError,
+)
 from hookline.extras import install_command
 from hookline.journal import (
     InboxAnswer,
@@ -41,7 +49,8 @@ from hookline.journal.postgres.store import add_message
 from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
 from hookline.journal.run_info import RunInfo, summarise
 from hookline.journal.writer import RunClaim
-from hookline.state import Decision, StopReason, checked_text
+from hookline.state import Decision, RunStatus, StopReason, checked_text
+from hookline.workers.registry import WorkerInfo, wanted_version, why_no_worker
 
 try:
     import psycopg
@@ -52,6 +61,7 @@ try:
         EnqueueOptions,
         WorkflowSerializationFormat,
     )
+    from psycopg import sql
 except ImportError:
     raise UsageError(
         "workers need the package 'dbos'.",
@@ -62,7 +72,9 @@ WORKFLOW = "hookline_run"
 """The name of the one workflow. Its body drives a run."""
 DEFAULT_QUEUE = "default"
 _POLL_SECONDS = 0.5
+_POLL_PARKED_SECONDS = 2.0
 _LIVE = ("ENQUEUED", "DELAYED", "PENDING")
+_UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
 _HELD = """
 SELECT (classid::bigint << 32 | objid::bigint) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -127,16 +139,20 @@ class QueueJournal(PostgresJournal):
         queue: str = DEFAULT_QUEUE,
         priority: int | None = None,
         delay: float | None = None,
+        version: str = "",
     ) -> str:
         """Queue a run of an agent, which workers know by its name. Returns the id of the run.
 
         The same id with the same prompt is the same run; with another prompt it is a UsageError. A smaller `priority`
         comes first, from 1; without one a run comes before all that have one. `delay` is in seconds, by the clock of
-        the workers.
+        the workers. Only a worker whose agent accepts `version` begins the run; without one any worker that has the
+        agent. Raises QueueFullError when the queue has a maximum length, and has reached it.
         """
         run_id = os.urandom(16).hex() if run_id is None else _checked_id(run_id)
         checked_text(prompt, "the prompt")
-        record = RunQueued(run_id, 0, 0.0, agent_id=agent, prompt=prompt, queue=queue)
+        record = RunQueued(
+            run_id, 0, 0.0, agent_id=agent, prompt=prompt, queue=queue, agent_version=version
+        )
         options = self._options(run_id, "start", queue)
         if priority is not None:
             options["priority"] = _between("priority", priority, 1, 2**31 - 1)
@@ -146,6 +162,52 @@ class QueueJournal(PostgresJournal):
         return run_id
 
     submit_sync = sync_form(submit)
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The workers that are alive, and what they can drive."""
+        return await self._in_thread(self._live_workers, is_long=True)
+
+    workers_sync = sync_form(workers)
+
+    async def why_no_worker(
+        self, agent: str, *, queue: str = DEFAULT_QUEUE, version: str = ""
+    ) -> str:
+        """Why no live worker would begin such a run; empty if one would. A run can be submitted all the same."""
+        return why_no_worker(await self.workers(), queue, agent, version or None)
+
+    why_no_worker_sync = sync_form(why_no_worker)
+
+    async def why_waiting(self, *runs: RunInfo) -> dict[str, str]:
+        """Why runs wait, by id. Those that are over, driven, or were not submitted are left out."""
+        unfinished = [each for each in runs if each.status in _UNFINISHED]
+        found = await self._in_thread(
+            lambda: self._entries(_LIVE, [each.run_id for each in unfinished]), is_long=True
+        )
+        workers = await self.workers()
+        reasons = {}
+        for info in unfinished:
+            entries = [each for each in found if each.run_id == info.run_id]
+            try:
+                records = await self.read(info.run_id)
+                why = await self._why_waiting(records, entries, workers)
+            except NewerRunError:
+                why = "it was written by a newer Hookline, and no such worker has taken it"
+                why = "" if any(each.status == "PENDING" for each in entries) else why
+            except UnknownRunError:
+                continue  # it was deleted meanwhile
+            if why:
+                reasons[info.run_id] = why
+        return reasons
+
+    why_waiting_sync = sync_form(why_waiting)
+
+    async def set_max_length(self, queue: str, length: int | None) -> None:
+        """Refuse runs for a queue in which so many wait. None: any number may."""
+        if length is not None:
+            _between("length", length, 1, 2**62)
+        await self._in_thread(lambda: self._set_max_length(queue, length), is_long=True)
+
+    set_max_length_sync = sync_form(set_max_length)
 
     async def post(self, message: InboxMessage) -> None:
         """Keep a message for a run, and queue the run if it was submitted."""
@@ -232,11 +294,16 @@ class QueueJournal(PostgresJournal):
                 )
             return self._client
 
+    async def register(self, worker: WorkerInfo) -> None:
+        """Say what a worker can drive, which holds the lock with its name."""
+        await self._in_thread(lambda: self._register(worker), is_long=True)
+
     def open_queue(self, name: str, concurrency: int | None = None) -> None:
         """Make a queue. Its limits stay as they are, but for how many runs a worker drives at once."""
+        seconds = _POLL_PARKED_SECONDS if "/" in name else _POLL_SECONDS
         with self._convert_errors():
             self.client.register_queue(
-                name, polling_interval_sec=_POLL_SECONDS, on_conflict="never_update"
+                name, polling_interval_sec=seconds, on_conflict="never_update"
             )
             if concurrency is not None:
                 queue = self.client.retrieve_queue(name)
@@ -332,13 +399,14 @@ class QueueJournal(PostgresJournal):
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
             if create_run(raw, _stored(record, self._database.now())):
+                self._check_length(raw, record.queue)
                 self.client.enqueue_in_transaction(connection, options, record.run_id)
                 return
         known = self.read_sync(record.run_id)[0]
-        same = ("agent_id", "prompt", "queue")
+        same = ("agent_id", "prompt", "queue", "agent_version")
         if any(getattr(known, name, None) != getattr(record, name) for name in same):
             raise UsageError(
-                f"run '{record.run_id}' is in the journal already, with another prompt, agent or queue.",
+                f"run '{record.run_id}' is in the journal already, with another prompt, agent, version or queue.",
                 remedy="Give the new run another id.",
             )
 
@@ -360,6 +428,58 @@ class QueueJournal(PostgresJournal):
             if not self._entries(_LIVE, [queued.run_id]):
                 self.client.enqueue_in_transaction(connection, options, queued.run_id)
 
+    def _check_length(self, raw: Connection, queue: str) -> None:
+        """Refuse a run for a queue that is full. Nobody else can submit one meanwhile."""
+        limit = raw.execute("SELECT max_length FROM queues WHERE name = %s", (queue,)).fetchone()
+        if limit is None:
+            return
+        table = sql.Identifier(self.engine_schema, "workflow_status")
+        query = (
+            "SELECT count(*) FROM {} WHERE queue_name = %s AND status IN ('ENQUEUED', 'DELAYED')"
+        )
+        (waiting,) = raw.execute(sql.SQL(query).format(table), (queue,)).fetchone() or (0,)
+        if waiting >= limit[0]:
+            raise QueueFullError(
+                f"queue '{queue}' is full: {waiting} runs wait in it, and its maximum length is {limit[0]}.",
+                remedy="Submit the run later, or to another queue, or start more workers.",
+            )
+
+    def _set_max_length(self, queue: str, length: int | None) -> None:
+        with self._transaction() as (_, raw):
+            raw.execute("DELETE FROM queues WHERE name = %s", (queue,))
+            if length is not None:
+                raw.execute("INSERT INTO queues VALUES (%s, %s)", (queue, length))
+
+    def _register(self, worker: WorkerInfo) -> None:
+        with self._transaction() as (_, raw):
+            raw.execute(
+                "INSERT INTO workers VALUES (%s, %s)"
+                " ON CONFLICT (name) DO UPDATE SET description = EXCLUDED.description",
+                (worker.name, msgspec.json.encode(worker)),
+            )
+
+    def _live_workers(self) -> list[WorkerInfo]:
+        with self._transaction() as (_, raw):
+            held = {number for (number,) in raw.execute(_HELD)}
+            rows = raw.execute("SELECT description FROM workers ORDER BY name")
+            known = [msgspec.json.decode(text, type=WorkerInfo) for (text,) in rows]
+        return [each for each in known if self._lock_of(each.name) in held]
+
+    async def _why_waiting(
+        self, records: list[Record], entries: list[QueueEntry], workers: list[WorkerInfo]
+    ) -> str:
+        queued = records[0]
+        if not isinstance(queued, RunQueued) or any(each.status == "PENDING" for each in entries):
+            return ""
+        if await self.is_at_rest(queued.run_id, records):
+            return "it waits for an answer"
+        if not entries:
+            return f"it is in no queue: hookline resume {queued.run_id}"
+        if any(each.status == "DELAYED" for each in entries):
+            return "it is delayed"
+        missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
+        return missing or f"others are before it in queue '{queued.queue}'"
+
     def _post(self, message: InboxMessage, options: EnqueueOptions) -> None:
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
@@ -380,6 +500,9 @@ class QueueJournal(PostgresJournal):
             if row is None or not row[0]:
                 return []
             held = {number for (number,) in raw.execute(_HELD)}
+            for (name,) in raw.execute("SELECT name FROM workers").fetchall():
+                if self._lock_of(name) not in held:
+                    raw.execute("DELETE FROM workers WHERE name = %s", (name,))
             dead = [
                 each
                 for each in self._entries(("PENDING",))

@@ -27,6 +27,7 @@ from hookline.agent.children import fail_idle
 from hookline.errors import (
     HooklineError,
     JournalError,
+    NewerRunError,
     RunHandedOverError,
     RunInUseError,
     UnknownRunError,
@@ -44,6 +45,7 @@ from hookline.journal import (
 )
 from hookline.workers.health import parse_address, serve_health
 from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, QueueJournal
+from hookline.workers.registry import WorkerInfo, place_for, place_of_newer, wanted_version
 from hookline.workers.telemetry import observe_queues, send_rest
 
 _LOOK_SECONDS = 1.0
@@ -88,6 +90,11 @@ class Worker:
         self.health = None if health is None else parse_address(health)
         """Where it says whether it is alive and ready: `[HOST:]PORT`, without a host on this machine only."""
         self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
+        versions = {
+            name: (each.definition.version, *each.definition.accepts)
+            for name, each in self.agents.items()
+        }
+        self.info = WorkerInfo(self.name, queues, versions)
         self._driven: dict[asyncio.Task[bool], str] = {}
         self._stopping = asyncio.Event()
         self._lock: object = None
@@ -123,6 +130,7 @@ class Worker:
     async def _work(self) -> None:
         self._lock = await self.journal.claim(self.name)
         engine = await self._launch()
+        await self.journal.register(self.info)
         watches = [
             asyncio.create_task(self._repeat(self._look, _LOOK_SECONDS)),
             asyncio.create_task(self._repeat(self._find_answers, _ANSWER_SECONDS)),
@@ -168,7 +176,7 @@ class Worker:
 
     async def _launch(self) -> DBOS:
         """Start the engine on this event loop."""
-        names = [*self.queues, *(parked(q, agent) for q in self.queues for agent in self.agents)]
+        names = self.info.places()
         for name in names:
             await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
         config: DBOSConfig = {
@@ -241,20 +249,28 @@ class Worker:
             records = await self.journal.read(run_id)
         except UnknownRunError:
             return True  # it was deleted
+        except NewerRunError:
+            taken = {each.run_id: each.queue for each in await self.journal.find_taken()}
+            queue = taken.get(run_id, self.queues[0]).partition("/")[0]
+            await self._park(run_id, queue, place_of_newer(self.info.record_version))
+            return True
         if await self.journal.is_at_rest(run_id, records):
             return True
         queued = records[0]
         assert isinstance(queued, RunQueued)
-        agent = self.agents.get(queued.agent_id)
-        if agent is None:
-            place = parked(queued.queue, queued.agent_id)
-            await self.journal.enqueue(run_id, f"{self.name} {len(records)}", place)
+        name, version = queued.agent_id, wanted_version(records)
+        if not self.info.can_drive(name, version):
+            await self._park(run_id, queued.queue, place_for(name, version))
             return True
         if count_attempts(records) >= self.max_attempts:
             await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
-        await agent.resume(run_id)
+        await self.agents[name].resume(run_id)
         return await self.journal.is_at_rest(run_id, await self.journal.read(run_id))
+
+    async def _park(self, run_id: str, queue: str, place: str) -> None:
+        """Put a run where only workers look that can drive it."""
+        await self.journal.enqueue(run_id, f"parked {os.urandom(4).hex()}", f"{queue}/{place}")
 
     async def _fail(self, run_id: str, why: str) -> None:
         durable = await reopen(self.journal, run_id, ())
@@ -280,6 +296,7 @@ class Worker:
         """See that this worker is still alive to others, and queue again what dead ones had."""
         try:
             self._lock = await self.journal.claim(self.name)
+            await self.journal.register(self.info)
         except RunInUseError:
             pass  # by this very worker: the connection is there
         finally:
@@ -299,7 +316,10 @@ class Worker:
     async def _find_answers(self) -> None:
         """Queue runs that wait and have an answer in the inbox, whoever put it there."""
         for run_id in await self.journal.find_paused_with_messages():
-            records = await self.journal.read(run_id)
+            try:
+                records = await self.journal.read(run_id)
+            except (UnknownRunError, NewerRunError):
+                continue
             queued = records[0]
             if isinstance(queued, RunQueued) and not await self.journal.is_at_rest(run_id, records):
                 await self.journal.enqueue(run_id, f"answered {len(records)}", queued.queue)
@@ -319,11 +339,6 @@ async def _exit_after(work: Any) -> None:
     finally:
         await asyncio.to_thread(send_rest)
         os._exit(code)
-
-
-def parked(queue: str, agent: str) -> str:
-    """The queue of the runs that the first worker could not drive. Only workers that have the agent look there."""
-    return f"{queue}/{agent}"
 
 
 def count_attempts(records: list[Record]) -> int:

@@ -198,6 +198,8 @@ class PostgresTables(Tables):
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self.rows(_with_marks(query), *values)
 
+    _role_column = "role"
+
     def _bytes(self, column: str) -> str:
         return column
 
