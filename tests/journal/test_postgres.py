@@ -528,17 +528,19 @@ def test_the_inbox_of_the_first_version_is_kept(
 ) -> None:
     """Its messages have no role."""
     all_of_them = tables.MIGRATIONS
-    with PostgresJournal(postgres.url(), schema="from_first") as journal:
-        monkeypatch.setattr(tables, "MIGRATIONS", all_of_them[:1])
-        journal.migrate_sync()
-        keep(journal, story())
-        text = encode_message(InboxCancel(run_id="r", by="ann"))
-        query = "INSERT INTO from_first.inbox (run_id, message) VALUES ('r', %s)"
-        postgres.ask(query, text)
-        monkeypatch.undo()
-        journal.migrate_sync()
-        (message,) = journal.inbox_sync("r")
-        assert (message.by, message.role) == ("ann", "")
+    monkeypatch.setattr(tables, "MIGRATIONS", all_of_them[:1])
+    journal = PostgresJournal(postgres.url(), schema="from_first")
+    journal.migrate_sync()
+    keep(journal, story())
+    journal.close_sync()
+    text = encode_message(InboxCancel(run_id="r", by="ann"))
+    postgres.ask("INSERT INTO from_first.inbox (run_id, message) VALUES ('r', %s)", text)
+    monkeypatch.undo()
+    journal = PostgresJournal(postgres.url(), schema="from_first")
+    assert journal.migrate_sync() == (1, len(all_of_them))
+    (message,) = journal.inbox_sync("r")
+    assert (message.by, message.role) == ("ann", "")
+    journal.close_sync()
     postgres.ask("DROP SCHEMA from_first CASCADE")
 
 

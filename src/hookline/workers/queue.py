@@ -516,13 +516,14 @@ class QueueJournal(PostgresJournal):
         self, status: tuple[str, ...], run_ids: Collection[str] | None = None
     ) -> list[QueueEntry]:
         """The entries of all runs, or of some, that have one of these states."""
-        found = self.client.list_workflows(
-            status=[*status],
-            name=WORKFLOW,
-            workflow_id_prefix=None if run_ids is None else [f"{each}:" for each in run_ids],
-            load_input=False,
-            load_output=False,
-        )
+        with self._convert_errors():
+            found = self.client.list_workflows(
+                status=[*status],
+                name=WORKFLOW,
+                workflow_id_prefix=None if run_ids is None else [f"{each}:" for each in run_ids],
+                load_input=False,
+                load_output=False,
+            )
         entries = [
             QueueEntry(
                 each.workflow_id,
