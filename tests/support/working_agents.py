@@ -12,11 +12,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from hookline import Agent, AgentBuilder, AgentState, HookOutcome, tool
+from hookline.hooks import Next
 from hookline.journal import record
+from hookline.lifecycle import InferenceHookContext
 from hookline.testing import Scripted, ScriptedDriver, call, say
 from hookline.workers import QueueJournal, Worker
 
@@ -64,7 +67,24 @@ def make_agents(folder: Path, version: str = "", accepts: Sequence[str] = ()) ->
     later = builder()
     later.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     later.on_execution_start(lambda ctx: os._exit(9) if ctx.resumed else None, name="deadly")
-    made = {"bank": builder(), "asks": asks, "deadly": deadly, "deadly later": later}
+
+    async def think(ctx: InferenceHookContext, next: Next[Any]) -> Any:
+        note(ctx.state.run_id, 100)
+        await held(ctx.state.run_id, 100)
+        return await next(ctx)
+
+    thinks = builder()
+    thinks.around_inference(think, name="thinks")
+    soon = builder().with_approval_expiry(0.5)
+    soon.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    made = {
+        "thinks": thinks,
+        "asks soon": soon,
+        "bank": builder(),
+        "asks": asks,
+        "deadly": deadly,
+        "deadly later": later,
+    }
     return {name: each.build() for name, each in made.items()}
 
 

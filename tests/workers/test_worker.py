@@ -75,6 +75,18 @@ def test_a_run_that_waits_holds_nothing_and_an_answer_continues_it(work: Any) ->
     assert len(finals(work, "r")) == 1
 
 
+def test_a_question_that_expires_wakes_its_run(work: Any) -> None:
+    """Nobody answers: each call is denied when its time is over, and the run ends."""
+    work.start()
+    work.journal.submit_sync("asks soon", "Pay.", run_id="r")
+    work.wait_for("r", RunStatus.COMPLETED)
+    answers = [
+        each.by for each in work.journal.read_sync("r") if isinstance(each, ApprovalAnswered)
+    ]
+    assert (answers, work.calls("r")) == (["expiry"] * 3, [])
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "nothing is left over")
+
+
 def test_an_answer_that_queued_nothing_is_found(work: Any) -> None:
     """Somebody who may only write to the inbox has answered: a worker that starts looks for it."""
     worker = work.start()
@@ -91,15 +103,19 @@ def test_an_answer_that_queued_nothing_is_found(work: Any) -> None:
 
 
 def test_a_run_is_cancelled_in_the_middle_of_a_call(work: Any) -> None:
-    """And one that no worker has begun."""
+    """And one that waits for its model, and one that no worker has begun."""
     work.journal.submit_sync("bank", "Pay.", run_id="never")
     asyncio.run(post_cancel(work.journal, "never", by="ann"))
     work.hold("r", 1)
+    work.hold("m", 100)
     work.start()
     work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.journal.submit_sync("thinks", "Pay.", run_id="m")
     work.wait_for_call("r", 1)
-    asyncio.run(post_cancel(work.journal, "r", by="ann"))
-    work.wait_for("r", RunStatus.CANCELLED)
+    work.wait_for_call("m", 100)
+    for run_id in ("r", "m"):
+        asyncio.run(post_cancel(work.journal, run_id, by="ann"))
+        work.wait_for(run_id, RunStatus.CANCELLED)
     work.wait_for("never", RunStatus.CANCELLED)
     assert work.calls("never") == []
     assert [each.reason for each in finals(work, "r")] == ["cancelled by ann (database role boss)"]

@@ -73,6 +73,7 @@ WORKFLOW = "hookline_run"
 DEFAULT_QUEUE = "default"
 _POLL_SECONDS = 0.5
 _POLL_PARKED_SECONDS = 2.0
+_AFTER_EXPIRY_SECONDS = 0.1
 _LIVE = ("ENQUEUED", "DELAYED", "PENDING")
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
 _HELD = """
@@ -315,23 +316,30 @@ class QueueJournal(PostgresJournal):
         story = await story_of(records, self)
         if story.is_over or not story.is_finished:
             return story.is_over
-        open_ones = {
-            each.id: each.fingerprint for each in (await Questions.read(self, run_id)).open
-        }
-        messages = await self.inbox(run_id)
-        return bool(open_ones) and all(
-            isinstance(each, InboxAnswer) and open_ones.get(each.question) != each.fingerprint
-            for each in messages
+        questions = (await Questions.read(self, run_id)).open
+        if not questions or any(each.is_expired(self._database.now()) for each in questions):
+            return False
+        known = {each.id: each.fingerprint for each in questions}
+        return all(
+            isinstance(each, InboxAnswer) and known.get(each.question) != each.fingerprint
+            for each in await self.inbox(run_id)
         )
 
     async def enqueue(self, run_id: str, cause: str, queue: str) -> None:
         """Queue a run again. The same cause queues it once."""
-        options = self._options(run_id, cause, queue)
+        await self._in_thread(
+            lambda: self._enqueue(run_id, self._options(run_id, cause, queue)), is_long=True
+        )
+
+    async def wake_at(self, run_id: str, at: float, queue: str) -> None:
+        """Queue a run that waits for an answer at a time of the database's clock, unless it is delayed already."""
+        now = self._database.now()
+        options = self._options(run_id, f"expiry {now:.0f}", queue)
+        options["delay_seconds"] = max(0.0, at - now) + _AFTER_EXPIRY_SECONDS
 
         def add() -> None:
-            self._know_queue(queue)
-            with self._transaction() as (connection, _):
-                self.client.enqueue_in_transaction(connection, options, run_id)
+            if not self._entries(("DELAYED",), [run_id]):
+                self._enqueue(run_id, options)
 
         await self._in_thread(add, is_long=True)
 
@@ -388,6 +396,11 @@ class QueueJournal(PostgresJournal):
             "queue_name": queue,
             "serialization_type": WorkflowSerializationFormat.PORTABLE,
         }
+
+    def _enqueue(self, run_id: str, options: EnqueueOptions) -> None:
+        self._know_queue(options["queue_name"])
+        with self._transaction() as (connection, _):
+            self.client.enqueue_in_transaction(connection, options, run_id)
 
     def _know_queue(self, name: str) -> None:
         if name not in self._queues:

@@ -34,6 +34,7 @@ from hookline.errors import (
     UsageError,
 )
 from hookline.journal import (
+    Questions,
     Record,
     RunQueued,
     RunReopened,
@@ -254,7 +255,7 @@ class Worker:
             queue = taken.get(run_id, self.queues[0]).partition("/")[0]
             await self._park(run_id, queue, place_of_newer(self.info.record_version))
             return True
-        if await self.journal.is_at_rest(run_id, records):
+        if await self._is_at_rest(run_id, records):
             return True
         queued = records[0]
         assert isinstance(queued, RunQueued)
@@ -266,7 +267,19 @@ class Worker:
             await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
         await self.agents[name].resume(run_id)
-        return await self.journal.is_at_rest(run_id, await self.journal.read(run_id))
+        return await self._is_at_rest(run_id, await self.journal.read(run_id))
+
+    async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
+        """Whether nothing is to be done. If a question expires, the run is queued for that time."""
+        if not await self.journal.is_at_rest(run_id, records):
+            return False
+        questions = (await Questions.read(self.journal, run_id)).open
+        expiries = [each.expires_at for each in questions if each.expires_at is not None]
+        queued = records[0]
+        if expiries and isinstance(queued, RunQueued):
+            place = place_for(queued.agent_id, wanted_version(records))
+            await self.journal.wake_at(run_id, min(expiries), f"{queued.queue}/{place}")
+        return True
 
     async def _park(self, run_id: str, queue: str, place: str) -> None:
         """Put a run where only workers look that can drive it."""
