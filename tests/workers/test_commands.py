@@ -86,7 +86,9 @@ def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     assert worker.wait() == 0, work.errors()
 
 
-def test_resume_queues_a_run_and_waits_for_workers(work: Any, here: Any) -> None:
+def test_resume_queues_a_run_and_waits_for_workers(
+    work: Any, here: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It posts the answers and shows the result; it drives nothing itself. The variable names the database, too."""
     assert here("submit", "--agent", "asks", "--id", "q", "Pay.")[0] == 0
     start(work, "shop:AGENTS")
@@ -97,6 +99,11 @@ def test_resume_queues_a_run_and_waits_for_workers(work: Any, here: Any) -> None
         assert ("--allow" in words) is (number < 2)
     assert {pid for _, pid in work.calls("q")} == {work.workers[0].pid}
     assert here("resume", "q", "--json")[1].startswith('{"type":"result"')
+    monkeypatch.setenv("HOOKLINE_DATABASE_URL", work.postgres.url())
+    assert main(["resume", "q", "--schema", work.journal.database.schema]) == 0
+    assert "q is done" in capsys.readouterr().out
+    assert main(["resume", "q", "--journal", "none.db"]) != 0
+    assert "there is no run 'q'" in capsys.readouterr().err
     assert here("resume", "q") == (
         0,
         "q is done\nhookline: run q is completed",

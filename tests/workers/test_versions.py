@@ -8,7 +8,7 @@ import pytest
 from postgres_server import wait_until
 
 from hookline import AgentBuilder, RunStatus
-from hookline.errors import NewerRunError, QueueFullError, UsageError
+from hookline.errors import BuildError, NewerRunError, QueueFullError, UsageError
 from hookline.journal import RunStarted, RunTakenUp
 from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal
@@ -112,6 +112,15 @@ def test_who_is_alive_and_why_a_run_waits(work: Any) -> None:
     agent = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).with_journal(journal).build()
     agent.run_sync("Hello?", run_id="own")
     assert why(work, "own") == ""
+
+
+def test_versions_that_are_accepted_are_a_list() -> None:
+    """One text would be a list of letters. Runs of agents without a version can be accepted, too."""
+    with pytest.raises(BuildError, match=r"accepts='1.4' is one text.*\['1.4'\]"):
+        AgentBuilder().with_version("2", accepts="1.4")
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("hello")]))
+    agent = builder.with_version("2", accepts=["1.4", ""]).build()
+    assert (agent.definition.version, agent.definition.accepts) == ("2", ("1.4", ""))
 
 
 def test_a_queue_has_a_maximum_length(journal: QueueJournal) -> None:

@@ -153,7 +153,7 @@ def _list(
         print_text(f"{format_call(each.tool_call)}, {asked}")
         answer = posted.get((each.id, each.fingerprint))
         if answer is not None:  # the run has not taken it yet
-            print_text(f"  answered: {answer.decision.answer.value}, by {printable(answer.by)}")
+            print_text(f"  answered: {answer.decision.answer.value}, by {printable(answer.who)}")
             continue
         command = f"hookline approve {run_id}{_flag(arguments)} {shlex.quote(each.id)}"
         print(f"  yes: {command}")

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -20,7 +21,10 @@ from hookline.cli.screen import Screen, format_call
 from hookline.cli.target import find_target
 from hookline.cli.terminal import printable
 from hookline.errors import BuildError, HooklineError, UsageError
-from hookline.journal import Questions
+from hookline.journal import Questions, RunQueued
+
+if TYPE_CHECKING:
+    from hookline.workers import QueueJournal
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -80,9 +84,24 @@ def resume_queued(arguments: argparse.Namespace) -> int:
         questions = asyncio.run(Questions.read(journal, run_id)).open
         given = (arguments.yes, arguments.no, arguments.reason)
         answers = answers_from_flags(questions, *given) if questions or any(given) else {}
+        _warn_if_nobody_drives(journal, run_id, is_answered=bool(answers))
         result = journal.resume_sync(run_id, answers, by=who_answers())
     _show(result, arguments)
     return exit_of(result.status, result.stop_reason)
+
+
+def _warn_if_nobody_drives(journal: QueueJournal, run_id: str, *, is_answered: bool) -> None:
+    """Say why the command may wait for long."""
+    from hookline.workers.registry import wanted_version
+
+    records = journal.read_sync(run_id)
+    queued = records[0]
+    waits = is_answered or not asyncio.run(journal.is_at_rest(run_id, records))
+    if isinstance(queued, RunQueued) and waits:
+        version = wanted_version(records) or ""
+        why = journal.why_no_worker_sync(queued.agent_id, queue=queued.queue, version=version)
+        if why:
+            print(f"hookline: run {run_id} waits: {printable(why)}.", file=sys.stderr)
 
 
 def _show(result: RunResult, arguments: argparse.Namespace) -> None:

@@ -74,6 +74,7 @@ DEFAULT_QUEUE = "default"
 _POLL_SECONDS = 0.5
 _POLL_PARKED_SECONDS = 2.0
 _AFTER_EXPIRY_SECONDS = 0.1
+_EXPIRY = "expiry"
 _LIVE = ("ENQUEUED", "DELAYED", "PENDING")
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
 _HELD = """
@@ -100,8 +101,13 @@ class QueueEntry(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """The run. The rest of the id says why it was queued, without a colon."""
+        """The run."""
         return self.id.rpartition(":")[0]
+
+    @property
+    def cause(self) -> str:
+        """Why it was queued, without a colon."""
+        return self.id.rpartition(":")[2]
 
 
 class WaitingRuns(NamedTuple):
@@ -333,12 +339,14 @@ class QueueJournal(PostgresJournal):
 
     async def wake_at(self, run_id: str, at: float, queue: str) -> None:
         """Queue a run that waits for an answer at a time of the database's clock, unless it is delayed already."""
-        now = self._database.now()
-        options = self._options(run_id, f"expiry {now:.0f}", queue)
-        options["delay_seconds"] = max(0.0, at - now) + _AFTER_EXPIRY_SECONDS
+        cause = f"{_EXPIRY} {at:.3f}"
+        # A worker whose clock is wrong may wake the run too early: then it is queued for the same time again.
+        options = self._options(run_id, f"{cause} {os.urandom(4).hex()}", queue)
+        options["delay_seconds"] = max(0.0, at - self._database.now()) + _AFTER_EXPIRY_SECONDS
 
         def add() -> None:
-            if not self._entries(("DELAYED",), [run_id]):
+            known = self._entries(("DELAYED",), [run_id])
+            if not any(each.cause.startswith(cause) for each in known):
                 self._enqueue(run_id, options)
 
         await self._in_thread(add, is_long=True)
@@ -438,7 +446,8 @@ class QueueJournal(PostgresJournal):
         assert isinstance(queued, RunQueued)
         options = self._options(queued.run_id, f"resume {len(records)}", queued.queue)
         with self._transaction() as (connection, _):
-            if not self._entries(_LIVE, [queued.run_id]):
+            entries = self._entries(_LIVE, [queued.run_id])
+            if all(each.cause.startswith(_EXPIRY) for each in entries):
                 self.client.enqueue_in_transaction(connection, options, queued.run_id)
 
     def _check_length(self, raw: Connection, queue: str) -> None:
@@ -486,9 +495,10 @@ class QueueJournal(PostgresJournal):
             return ""
         if await self.is_at_rest(queued.run_id, records):
             return "it waits for an answer"
+        entries = [each for each in entries if not each.cause.startswith(_EXPIRY)]
         if not entries:
             return f"it is in no queue: hookline resume {queued.run_id}"
-        if any(each.status == "DELAYED" for each in entries):
+        if all(each.status == "DELAYED" for each in entries):
             return "it is delayed"
         missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
         return missing or f"others are before it in queue '{queued.queue}'"

@@ -97,6 +97,7 @@ class Worker:
         }
         self.info = WorkerInfo(self.name, queues, versions)
         self._driven: dict[asyncio.Task[bool], str] = {}
+        self._slots = asyncio.Semaphore(concurrency)
         self._stopping = asyncio.Event()
         self._lock: object = None
         self._entries: set[str] = set()
@@ -218,7 +219,7 @@ class Worker:
         while True:
             if self._stopping.is_set():
                 await asyncio.Event().wait()  # another worker takes the entry when this one is gone
-            task = asyncio.create_task(self._resume(run_id))
+            task = asyncio.create_task(self._resume_in_turn(run_id))
             self._driven[task] = run_id
             try:
                 if await task:
@@ -243,6 +244,11 @@ class Worker:
                     return
             finally:
                 del self._driven[task]
+
+    async def _resume_in_turn(self, run_id: str) -> bool:
+        """Resume a run when fewer than `concurrency` are driven: the engine counts each of its queues alone."""
+        async with self._slots:
+            return not self._stopping.is_set() and await self._resume(run_id)
 
     async def _resume(self, run_id: str) -> bool:
         """Resume or begin a run. True when it is over, or waits, or another worker must have it."""

@@ -103,6 +103,10 @@ class AgentBuilder(TakesHooks):
         `accepts` are other versions whose runs this one continues. A worker leaves the runs of all others to other
         workers. In your own process, `resume` continues a run of any version: the record and a warning name both.
         """
+        if isinstance(accepts, str):
+            raise BuildError(
+                f"accepts={accepts!r} is one text.", remedy=f"Give a list: [{accepts!r}]."
+            )
         known = tuple(text_of(each, "a version that is accepted") for each in accepts)
         return self._set(version=text_of(version, "the agent's version"), accepts=known)
 
