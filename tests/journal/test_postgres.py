@@ -625,6 +625,7 @@ async def test_hooks_at_the_end_are_asked_by_whoever_has_the_run(
 ) -> None:
     """A process that lost the run leaves it: the one that resumes it asks them, once."""
     asked: list[str] = []
+    told: list[str] = []
 
     def build(journal: PostgresJournal) -> Agent:
         @tool(effect="once")
@@ -651,6 +652,7 @@ async def test_hooks_at_the_end_are_asked_by_whoever_has_the_run(
         driver = ScriptedDriver([lambda state: turns[state.step_count]] * 5)
         builder = AgentBuilder().with_driver(driver)
         builder.with_tools(pay, look).with_journal(journal)
+        builder.on_event(lambda record: told.append(record.type))
         for point in ("error", "agent_failed", "execution_end", "session_end"):
             add = getattr(builder, f"on_{point}")
             add(lambda ctx, *, point=point: asked.append(point), name=point)
@@ -661,6 +663,7 @@ async def test_hooks_at_the_end_are_asked_by_whoever_has_the_run(
     with pytest.raises(RunHandedOverError, match="run 'r' is left to whoever claims it next"):
         await current
     assert set(asked) <= {"look", "pay"}
+    assert (told[-1], told.count("handed_over"), "result" in told) == ("handed_over", 1, False)
     result = await build(postgres_journal()).resume("r")
     assert (result.status, result.text) == (RunStatus.COMPLETED, "paid")
     assert asked.count("pay") == 1

@@ -70,7 +70,16 @@ from hookline.state import (
 
 
 async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
-    """Drive a run to its end, whatever that is."""
+    """Drive a run to its end, whatever that is, or leave it to another process."""
+    try:
+        return await _drive_to_end(run, prompt)
+    except RunHandedOverError:
+        # Nothing is written: to the journal this process is dead.
+        run.durable.tell(RunHandedOver(run.run_id, len(run.durable.records), run.at))
+        raise
+
+
+async def _drive_to_end(run: Run, prompt: str | UserMessage | None) -> RunResult:
     run.token.attach()
     provide_services(run)
     run.ledger.start(run.clock())
@@ -88,13 +97,10 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                 )
                 ending = await _steps(run, begun)
                 if begun is None and run.commit is not None and _has_hooks_at_end(run):
-                    await (
-                        run.commit()
-                    )  # whoever has lost the run learns it here, and asks none of them
+                    # Whoever has lost the run learns it here, and asks none of them.
+                    await run.commit()
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
             except RunHandedOverError:
-                # Nothing is written: to the journal this process is dead.
-                run.durable.tell(RunHandedOver(run.run_id, len(run.durable.records), run.at))
                 raise
             except Exception as error:
                 ending = await _lose(run, error)
