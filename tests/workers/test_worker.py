@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import signal
 from pathlib import Path
@@ -26,8 +25,6 @@ from hookline.journal import (
 from hookline.state import Decision
 from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal, Worker
-
-OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.STOPPED)
 
 
 def finals(work: Any, run_id: str) -> list[RunFinished]:
@@ -282,44 +279,6 @@ def test_a_worker_without_the_agent_leaves_the_run_to_others(work: Any) -> None:
     other = work.start(agents=["bank"])
     work.wait_for("r", RunStatus.COMPLETED)
     assert {pid for _, pid in work.calls("r")} == {other.pid}
-
-
-def test_many_runs_survive_the_death_of_workers(work: Any) -> None:
-    """Runs of two agents on three workers: some are killed, connections are cut. Each run ends once, and pays once."""
-    chance = random.Random(3)
-    names = {f"r{number}": ("bank", "asks")[number % 2] for number in range(24)}
-    for run_id, agent in names.items():
-        work.journal.submit_sync(agent, "Pay.", run_id=run_id)
-    for _ in range(3):
-        work.start(concurrency=4, max_attempts=50)
-    yes, deaths = Decision.allow(), 0
-    while any(each.status not in OVER for each in work.journal.runs_sync()):
-        for info in work.journal.runs_sync(status=RunStatus.PAUSED):
-            for question in asyncio.run(Questions.read(work.journal, info.run_id)).open:
-                asyncio.run(post_answer(work.journal, info.run_id, question.id, yes, by="ann"))
-        paid = sum(len(work.calls(run_id)) for run_id in names)
-        if deaths < 5 and paid >= 10 * (deaths + 1):
-            deaths += 1
-            victim = chance.choice([each for each in work.workers if each.poll() is None])
-            victim.kill()
-            work.start(concurrency=4, max_attempts=50)
-        if deaths == 3 and paid % 2:
-            end_connections(work)
-    assert deaths >= 3
-    for run_id in names:
-        assert [each.text for each in finals(work, run_id)] == [f"{run_id} is done"]
-        paid_for = [number for number, _ in work.calls(run_id) if number >= 0]
-        assert len(paid_for) == len(set(paid_for)), f"{run_id}: {paid_for}"
-    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
-    assert work.journal.check_sync().ok
-
-
-def end_connections(work: Any) -> None:
-    """As when the network fails."""
-    work.postgres.ask(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE application_name LIKE 'hookline%' AND pid <> pg_backend_pid()"
-    )
 
 
 def test_a_worker_that_cannot_work_is_refused(journal: QueueJournal) -> None:
