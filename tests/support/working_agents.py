@@ -60,7 +60,7 @@ def make_agents(folder: Path, version: str = "", accepts: Sequence[str] = ()) ->
         made = AgentBuilder().with_driver(ScriptedDriver([turn] * 10_000)).with_tools(pay)
         return made.with_version(version, accepts=accepts) if version else made
 
-    asks = builder()
+    asks = builder().with_approval_expiry(300)
     asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     deadly = builder()
     deadly.on_execution_start(lambda ctx: os._exit(9), name="deadly")

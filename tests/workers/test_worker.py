@@ -281,6 +281,38 @@ def test_a_worker_without_the_agent_leaves_the_run_to_others(work: Any) -> None:
     assert {pid for _, pid in work.calls("r")} == {other.pid}
 
 
+def test_a_wrong_clock_concerns_delays_alone(work: Any) -> None:
+    """One worker is ten minutes ahead, the other behind. The first asks, the second takes the answer and continues."""
+    submit = work.journal.submit_sync
+    fast = work.start(clock=600)
+    submit("bank", "Pay.", run_id="delayed", delay=300)
+    work.wait_for("delayed", RunStatus.COMPLETED)  # as this worker sees it they are over
+    held = work.hold("r", 1)
+    submit("bank", "Pay.", run_id="r")
+    submit("asks", "Pay.", run_id="q")
+    work.wait_for_call("r", 1)
+    work.wait_for("q", RunStatus.PAUSED)
+    slow = work.start(clock=-600)
+    fast.kill()
+    held.unlink()
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert work.calls("r")[-1] == (2, slow.pid)
+    submit("bank", "Pay.", run_id="soon", delay=1)
+    (question,) = asyncio.run(Questions.read(work.journal, "q")).open
+    asyncio.run(post_answer(work.journal, "q", question.id, Decision.allow(), by="ann"))
+    work.wait_for_call("q", 0)
+    work.wait_for("q", RunStatus.PAUSED)
+    assert (
+        work.status("soon") is RunStatus.QUEUED
+    )  # for ten minutes, while there is only this worker
+    work.start()
+    work.wait_for("soon", RunStatus.COMPLETED)
+    now = work.journal.database.now()
+    for run_id in ("delayed", "r", "q", "soon"):
+        times = [each.at for each in work.journal.read_sync(run_id)]
+        assert all(abs(now - at) < 300 for at in times), "records have the time of the database"
+
+
 def test_a_worker_that_cannot_work_is_refused(journal: QueueJournal) -> None:
     """With the option, or the agent."""
     agent = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).build()
