@@ -6,6 +6,7 @@ and nothing else.
 
 from hookline.workers.queue import QueueJournal
 from hookline.workers.registry import WorkerInfo
+from hookline.workers.schedules import Schedule
 from hookline.workers.worker import Worker
 
-__all__ = ["QueueJournal", "Worker", "WorkerInfo"]
+__all__ = ["QueueJournal", "Schedule", "Worker", "WorkerInfo"]

@@ -7,10 +7,11 @@ is there without the other. The engine's tables are in a schema of their own, be
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -51,6 +52,15 @@ from hookline.journal.run_info import RunInfo, summarise
 from hookline.journal.writer import RunClaim
 from hookline.state import Decision, RunStatus, StopReason, checked_text
 from hookline.workers.registry import WorkerInfo, wanted_version, why_no_worker
+from hookline.workers.schedules import (
+    Schedule,
+    delete_schedule,
+    read_schedules,
+    take_due,
+    time_after,
+    write_next_time,
+    write_schedule,
+)
 
 try:
     import psycopg
@@ -59,6 +69,7 @@ try:
         DBOSClient,
         DBOSPortableJSONSerializer,
         EnqueueOptions,
+        Queue,
         WorkflowSerializationFormat,
     )
     from psycopg import sql
@@ -71,12 +82,15 @@ except ImportError:
 WORKFLOW = "hookline_run"
 """The name of the one workflow. Its body drives a run."""
 DEFAULT_QUEUE = "default"
+_log = logging.getLogger("hookline.workers")
 _POLL_SECONDS = 0.5
 _POLL_PARKED_SECONDS = 2.0
 _AFTER_EXPIRY_SECONDS = 0.1
 _EXPIRY = "expiry"
 _LIVE = ("ENQUEUED", "DELAYED", "PENDING")
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
+_TOGETHER = 100
+"""Runs in one transaction of `submit_many`. Nobody else begins a run meanwhile, so it is a matter of milliseconds."""
 _HELD = """
 SELECT (classid::bigint << 32 | objid::bigint) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -155,20 +169,139 @@ class QueueJournal(PostgresJournal):
         the workers. Only a worker whose agent accepts `version` begins the run; without one any worker that has the
         agent. Raises QueueFullError when the queue has a maximum length, and has reached it.
         """
-        run_id = os.urandom(16).hex() if run_id is None else _checked_id(run_id)
-        checked_text(prompt, "the prompt")
-        record = RunQueued(
-            run_id, 0, 0.0, agent_id=agent, prompt=prompt, queue=queue, agent_version=version
+        run_id = os.urandom(16).hex() if run_id is None else run_id
+        (submitted,) = await self.submit_many(
+            agent, {run_id: prompt}, queue=queue, priority=priority, delay=delay, version=version
         )
-        options = self._options(run_id, "start", queue)
-        if priority is not None:
-            options["priority"] = _between("priority", priority, 1, 2**31 - 1)
-        if delay is not None:
-            options["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
-        await self._in_thread(lambda: self._submit(record, options), is_long=True)
-        return run_id
+        return submitted
 
     submit_sync = sync_form(submit)
+
+    async def submit_many(
+        self,
+        agent: str,
+        prompts: Iterable[str] | Mapping[str, str],
+        *,
+        queue: str = DEFAULT_QUEUE,
+        priority: int | None = None,
+        delay: float | None = None,
+        version: str = "",
+    ) -> list[str]:
+        """Queue many runs of an agent, a hundred in each transaction. Returns their ids.
+
+        `prompts` maps ids to prompts: then it can be repeated after an error, and what is queued already stays as it
+        is. Or it has prompts alone.
+        """
+        if not isinstance(prompts, Mapping):
+            prompts = {os.urandom(16).hex(): prompt for prompt in prompts}
+        more: EnqueueOptions = {}  # type: ignore[typeddict-item]
+        if priority is not None:
+            more["priority"] = _between("priority", priority, 1, 2**31 - 1)
+        if delay is not None:
+            more["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
+        records = [
+            RunQueued(
+                _checked_id(run_id),
+                0,
+                0.0,
+                agent_id=agent,
+                prompt=checked_text(prompt, "the prompt"),
+                queue=queue,
+                agent_version=version,
+            )
+            for run_id, prompt in prompts.items()
+        ]
+        for start in range(0, len(records), _TOGETHER):
+            part = records[start : start + _TOGETHER]
+            await self._in_thread(partial(self._submit, part, more), is_long=True)
+        return list(prompts)
+
+    submit_many_sync = sync_form(submit_many)
+
+    async def set_concurrency(self, queue: str, count: int | None) -> None:
+        """Set how many runs of a queue all workers together drive at once. None: as many as they can.
+
+        When it becomes larger, workers follow within half a minute.
+        """
+        if count is not None:
+            _between("concurrency", count, 1, 2**31 - 1)
+
+        def write() -> None:
+            known = self._known_queue(queue)
+            of_worker = known.worker_concurrency
+            if count is not None and of_worker is not None and of_worker > count:
+                known.set_worker_concurrency(count)
+            known.set_global_concurrency(count)
+
+        await self._in_thread(write, is_long=True)
+
+    set_concurrency_sync = sync_form(set_concurrency)
+
+    async def set_rate(self, queue: str, rate: tuple[int, float] | None) -> None:
+        """Set how many runs of a queue all workers together begin in so many seconds. None: as many as they can.
+
+        A run that is taken up again, or continues after an answer, counts again.
+        """
+        if rate is not None:
+            _between("rate", rate[0], 1, 2**31 - 1)
+            _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
+        limiter = None if rate is None else {"limit": rate[0], "period": rate[1]}
+        await self._in_thread(
+            lambda: self._known_queue(queue).set_limiter(limiter),  # type: ignore[arg-type]
+            is_long=True,
+        )
+
+    set_rate_sync = sync_form(set_rate)
+
+    async def set_schedule(
+        self,
+        name: str,
+        cron: str,
+        agent: str,
+        prompt: str,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        timezone: str = "UTC",
+    ) -> Schedule:
+        """Submit a run at each time of a cron line, as long as there are workers. Replaces the schedule of that name.
+
+        What was due while there was no worker is submitted once.
+        """
+        checked_text(prompt, "the prompt")
+        made = Schedule(_checked_id(name), cron, timezone, agent, prompt, queue)
+
+        def write() -> Schedule:
+            with self._transaction() as (_, raw):
+                timed = replace(made, next_at=time_after(cron, timezone, self._database.now()))
+                write_schedule(raw, timed)
+                return timed
+
+        return await self._in_thread(write, is_long=True)
+
+    set_schedule_sync = sync_form(set_schedule)
+
+    async def remove_schedule(self, name: str) -> None:
+        """Submit no more runs of a schedule."""
+
+        def remove() -> None:
+            with self._transaction() as (_, raw):
+                if not delete_schedule(raw, name):
+                    raise UsageError(f"there is no schedule '{name}'.")
+
+        await self._in_thread(remove, is_long=True)
+
+    remove_schedule_sync = sync_form(remove_schedule)
+
+    async def schedules(self) -> list[Schedule]:
+        """All schedules, the next one first."""
+
+        def read() -> list[Schedule]:
+            with self._transaction() as (_, raw):
+                return read_schedules(raw)
+
+        return await self._in_thread(read, is_long=True)
+
+    schedules_sync = sync_form(schedules)
 
     async def workers(self) -> list[WorkerInfo]:
         """The workers that are alive, and what they can drive."""
@@ -312,10 +445,13 @@ class QueueJournal(PostgresJournal):
             self.client.register_queue(
                 name, polling_interval_sec=seconds, on_conflict="never_update"
             )
+            self._queues.add(name)
             if concurrency is not None:
-                queue = self.client.retrieve_queue(name)
-                assert queue is not None
-                queue.set_worker_concurrency(concurrency)
+                queue = self._known_queue(name)
+                # The engine refuses one that is larger than that of all workers together.
+                most = min(concurrency, queue.global_concurrency or concurrency)
+                if queue.worker_concurrency != most:
+                    queue.set_worker_concurrency(most)
 
     async def is_at_rest(self, run_id: str, records: list[Record]) -> bool:
         """Whether a worker has nothing to do: the run is over, or waits and nobody has answered."""
@@ -354,6 +490,14 @@ class QueueJournal(PostgresJournal):
     async def find_paused_with_messages(self) -> list[str]:
         """The runs that wait and have something in their inbox, also what they have read already."""
         return await self._in_thread(self._find_paused_with_messages, is_long=True)
+
+    async def submit_due(self) -> list[str]:
+        """Submit the runs of the schedules whose time is over. Returns their ids."""
+
+        def submit() -> list[str]:
+            return list(iter(self._submit_due, None))
+
+        return await self._in_thread(submit, is_long=True)
 
     async def find_taken(self) -> list[QueueEntry]:
         """What workers have taken and not finished."""
@@ -413,16 +557,37 @@ class QueueJournal(PostgresJournal):
     def _know_queue(self, name: str) -> None:
         if name not in self._queues:
             self.open_queue(name)
-            self._queues.add(name)
 
-    def _submit(self, record: RunQueued, options: EnqueueOptions) -> None:
-        self._know_queue(record.queue)
+    def _known_queue(self, name: str) -> Queue:
+        self._know_queue(name)
+        queue = self.client.retrieve_queue(name)
+        assert queue is not None
+        return queue
+
+    def _submit(self, records: list[RunQueued], more: EnqueueOptions) -> None:
+        self._know_queue(records[0].queue)
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
-            if create_run(raw, _stored(record, self._database.now())):
-                self._check_length(raw, record.queue)
-                self.client.enqueue_in_transaction(connection, options, record.run_id)
-                return
+            known = [each for each in records if not self._add_queued(connection, raw, each, more)]
+        for each in known:
+            self._check_same(each)
+
+    def _add_queued(
+        self,
+        connection: sqlalchemy.Connection,
+        raw: Connection,
+        record: RunQueued,
+        more: EnqueueOptions,
+    ) -> bool:
+        """Add a run and its entry, in a transaction that has the list alone. False when there is one with its id."""
+        if not create_run(raw, _stored(record, self._database.now())):
+            return False
+        self._check_length(raw, record.queue)
+        options = {**self._options(record.run_id, "start", record.queue), **more}
+        self.client.enqueue_in_transaction(connection, options, record.run_id)  # type: ignore[arg-type]
+        return True
+
+    def _check_same(self, record: RunQueued) -> None:
         known = self.read_sync(record.run_id)[0]
         same = ("agent_id", "prompt", "queue", "agent_version")
         if any(getattr(known, name, None) != getattr(record, name) for name in same):
@@ -502,6 +667,24 @@ class QueueJournal(PostgresJournal):
             return "it is delayed"
         missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
         return missing or f"others are before it in queue '{queued.queue}'"
+
+    def _submit_due(self) -> str | None:
+        with self._transaction() as (connection, raw):
+            due = take_due(raw)
+            if due is None:
+                return None
+            self._know_queue(due.queue)
+            have_list_alone(raw, self._database)
+            record = RunQueued(
+                due.run_id, 0, 0.0, agent_id=due.agent, prompt=due.prompt, queue=due.queue
+            )
+            try:
+                with raw.transaction():
+                    self._add_queued(connection, raw, record, {})  # type: ignore[typeddict-item]
+            except QueueFullError as error:
+                _log.warning("run '%s' of a schedule is left out: %s", due.run_id, error)
+            write_next_time(raw, due, self._database.now())
+            return due.run_id
 
     def _post(self, message: InboxMessage, options: EnqueueOptions) -> None:
         with self._transaction() as (connection, raw):

@@ -52,7 +52,7 @@ from hookline.workers.telemetry import observe_queues, send_rest
 _LOOK_SECONDS = 1.0
 """Between two looks for dead workers, and for the lock of this one."""
 _ANSWER_SECONDS = 30.0
-"""Between two looks for answers that did not queue their run."""
+"""Between two looks for answers that did not queue their run, and at the settings of queues."""
 _CLAIM_SECONDS = 0.25
 _LONGEST_PAUSE = 30
 _log = logging.getLogger("hookline.workers")
@@ -136,6 +136,8 @@ class Worker:
         watches = [
             asyncio.create_task(self._repeat(self._look, _LOOK_SECONDS)),
             asyncio.create_task(self._repeat(self._find_answers, _ANSWER_SECONDS)),
+            asyncio.create_task(self._repeat(self._open_queues, _ANSWER_SECONDS)),
+            asyncio.create_task(self._repeat(self.journal.submit_due, _LOOK_SECONDS)),
         ]
         try:
             await self._stopping.wait()
@@ -178,9 +180,7 @@ class Worker:
 
     async def _launch(self) -> DBOS:
         """Start the engine on this event loop."""
-        names = self.info.places()
-        for name in names:
-            await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
+        names = await self._open_queues()
         config: DBOSConfig = {
             "name": "hookline",
             "system_database_engine": self.journal.engine,
@@ -199,6 +199,13 @@ class Worker:
         DBOS.listen_queues(names)
         DBOS.launch()
         return engine
+
+    async def _open_queues(self) -> list[str]:
+        """See that the queues are there, with the concurrency of this worker. Their own limits may have changed."""
+        names = self.info.places()
+        for name in names:
+            await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
+        return names
 
     def _make_body(self) -> Any:
         async def hookline_run(run_id: str) -> None:

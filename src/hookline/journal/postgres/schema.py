@@ -76,6 +76,15 @@ CREATE TABLE queues (
     name text COLLATE "C" PRIMARY KEY,
     max_length bigint NOT NULL
 );
+CREATE TABLE schedules (
+    name text COLLATE "C" PRIMARY KEY,
+    cron text NOT NULL,
+    timezone text NOT NULL,
+    agent text NOT NULL,
+    prompt text NOT NULL,
+    queue text NOT NULL,
+    next_at float8 NOT NULL
+);
 """
 MIGRATIONS = (_FIRST, _SECOND)
 """What makes version 1 of nothing, version 2 of 1, and so on. One that was released never changes."""
