@@ -35,7 +35,8 @@ def here(
 
     def run(*words: str) -> tuple[int, str]:
         database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
-        code = main([words[0], *database, *words[1:]])
+        place = 2 if words[0] in ("queue", "schedule") else 1
+        code = main([*words[:place], *database, *words[place:]])
         said = capsys.readouterr()
         return code, (said.out + said.err).strip()
 
@@ -151,6 +152,29 @@ def test_a_worker_without_agents_takes_nothing(
     assert start(work, target).wait() == 6, work.errors()
     assert words in work.errors()
     assert work.entries() == [("r:start", "ENQUEUED")]
+
+
+def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:
+    """What is not named stays as it is."""
+    table = f"{work.journal.engine_schema}.queues"
+    query = f"SELECT concurrency, rate_limit_max, rate_limit_period_sec FROM {table}"
+    for words, expected in (
+        (("--concurrency", "5"), (5, None, None)),
+        (("--rate", "100/60"), (5, 100, 60.0)),
+        (("--concurrency", "none"), (None, 100, 60.0)),
+        (("--rate", "none"), (None, None, None)),
+    ):
+        assert here("queue", "set", "night", *words) == (0, "")
+        assert [tuple(row) for row in work.postgres.ask(query)] == [expected]
+    for wrong in ((), ("--concurrency", "many"), ("--rate", "5"), ("--rate", "0/1")):
+        assert here("queue", "set", "night", *wrong)[0] == 2
+    code, words = here("schedule", "set", "daily", "0 2 * * *", "--agent", "bank", "Pay.")
+    assert (code, words.startswith("daily: next at 2"), words[-10:]) == (0, True, " 02:00 UTC")
+    assert "daily: 0 2 * * * (UTC), bank in default: Pay." in here("schedule", "list")[1]
+    assert here("schedule", "set", "x", "daily", "--agent", "bank", "Pay.")[0] == 2
+    assert here("schedule", "remove", "daily") == (0, "")
+    assert here("schedule", "list") == (0, "")
+    assert here("schedule", "remove", "daily")[0] == 2
 
 
 def test_the_tables_of_the_queue_are_made(postgres: PostgresServer) -> None:
