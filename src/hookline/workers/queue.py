@@ -134,11 +134,21 @@ class WaitingRuns(NamedTuple):
 
 
 class QueueJournal(PostgresJournal):
-    """A journal in PostgreSQL whose runs are driven by workers: `submit` queues a run, an answer queues it again."""
+    """A journal in PostgreSQL whose runs are driven by workers: `submit` queues a run, an answer queues it again.
 
-    def __init__(self, url: str | None = None, *, schema: str = "hookline") -> None:
+    The tables of the engine are in `engine_schema`; the default is that of the journal with `_dbos`. An application
+    that has a DBOS of its own in the same database names its schema, `dbos` if it has not said otherwise.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        schema: str = "hookline",
+        engine_schema: str | None = None,
+    ) -> None:
         super().__init__(url, schema=schema)
-        self.engine_schema = f"{schema[:58]}_dbos"
+        self.engine_schema = engine_schema or f"{schema[:58]}_dbos"
         """Where the tables of the engine are."""
         self.engine = sqlalchemy.create_engine(
             "postgresql+psycopg://", creator=partial(_connect, self._database), pool_pre_ping=True

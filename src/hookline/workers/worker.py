@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -61,7 +62,8 @@ _log = logging.getLogger("hookline.workers")
 class Worker:
     """Drives the runs of some queues: `await Worker(journal, {"sums": agent}).run()`.
 
-    The engine allows one in each process, and runs on the event loop of `run`.
+    The engine allows one in each process, and runs on the event loop of `run`. An application that has a DBOS of its
+    own gives it as `dbos`, launches it when it has made the worker, and calls `run` then.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Worker:
         grace: float = 25.0,
         max_attempts: int = 5,
         health: str | None = None,
+        dbos: DBOS | None = None,
     ) -> None:
         for option, value, least in (
             ("concurrency", concurrency, 1),
@@ -91,6 +94,7 @@ class Worker:
         self.health = None if health is None else parse_address(health)
         """Where it says whether it is alive and ready: `[HOST:]PORT`, without a host on this machine only."""
         self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
+        """The executor id of the engine, and the name of the lock that says that this worker is alive."""
         versions = {
             name: (each.definition.version, *each.definition.accepts)
             for name, each in self.agents.items()
@@ -104,6 +108,10 @@ class Worker:
         """The entries of the queue whose bodies run here."""
         self._without_body: set[str] = set()
         """Entries that this worker has taken and that had no body at the last look."""
+        self._loop: Future[asyncio.AbstractEventLoop] = Future()
+        self._dbos = dbos
+        if dbos is not None:
+            self._register_body()
 
     # --- its life --------------------------------------------------------------------------------------
 
@@ -130,9 +138,13 @@ class Worker:
         }
 
     async def _work(self) -> None:
-        self._lock = await self.journal.claim(self.name)
-        engine = await self._launch()
-        await self.journal.register(self.info)
+        own: DBOS | None = None
+        if self._dbos is None:
+            own = await self._launch()
+        else:
+            await self._join()
+        self._loop.set_result(asyncio.get_running_loop())
+        await self.journal.register(replace(self.info, name=self.name))
         watches = [
             asyncio.create_task(self._repeat(self._look, _LOOK_SECONDS)),
             asyncio.create_task(self._repeat(self._find_answers, _ANSWER_SECONDS)),
@@ -141,7 +153,7 @@ class Worker:
         ]
         try:
             await self._stopping.wait()
-            for event in engine.background_thread_stop_events:
+            for event in own.background_thread_stop_events if own else ():
                 event.set()  # the engine takes nothing new
             await self._hand_over()
         finally:
@@ -180,6 +192,7 @@ class Worker:
 
     async def _launch(self) -> DBOS:
         """Start the engine on this event loop."""
+        self._lock = await self.journal.claim(self.name)
         names = await self._open_queues()
         config: DBOSConfig = {
             "name": "hookline",
@@ -194,11 +207,27 @@ class Worker:
             "log_level": "ERROR",
         }
         engine = DBOS(config=config)
-        # A run may be taken up any number of times as far as the engine is concerned: the journal counts.
-        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(self._make_body())
+        self._register_body()
         DBOS.listen_queues(names)
         DBOS.launch()
         return engine
+
+    async def _join(self) -> None:
+        """Work with the engine that the application has launched. It ends with the application, and not with this."""
+        self.name = DBOS.executor_id
+        try:
+            self._lock = await self.journal.claim(self.name)
+        except RunInUseError:
+            raise UsageError(
+                f"another process has the executor id '{self.name}'.",
+                remedy="Give the DBOS of each process an executor_id of its own.",
+            ) from None
+        await self._open_queues()
+        if await DBOS.retrieve_queue_async(self.queues[0]) is None:
+            raise UsageError(
+                f"the DBOS of this application has its tables elsewhere, not in {self.journal.engine_schema}.",
+                remedy="Let both use one database, and name its dbos_system_schema: QueueJournal(engine_schema=...).",
+            )
 
     async def _open_queues(self) -> list[str]:
         """See that the queues are there, with the concurrency of this worker. Their own limits may have changed."""
@@ -207,16 +236,21 @@ class Worker:
             await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
         return names
 
-    def _make_body(self) -> Any:
+    def _register_body(self) -> None:
+        """Tell the engine what drives a run. Its body may be on another event loop than `run`."""
+
         async def hookline_run(run_id: str) -> None:
             entry = DBOS.workflow_id or ""
             self._entries.add(entry)
             try:
-                await self._drive(run_id)
+                loop = await asyncio.wrap_future(self._loop)
+                driven = asyncio.run_coroutine_threadsafe(self._drive(run_id), loop)
+                await asyncio.wrap_future(driven)
             finally:
                 self._entries.discard(entry)
 
-        return hookline_run
+        # A run may be taken up any number of times as far as the engine is concerned: the journal counts.
+        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(hookline_run)
 
     # --- a run -----------------------------------------------------------------------------------------
 
