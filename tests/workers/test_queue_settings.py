@@ -120,6 +120,30 @@ def test_schedules_submit_runs(postgres: PostgresServer, journal: QueueJournal) 
     assert journal.check_sync().ok
 
 
+def test_deleted_runs_leave_nothing_in_the_queue(work: Any) -> None:
+    """By delete and by prune; those that are kept stay in the queue."""
+    journal = work.journal
+    ids = ["a", "a:b", "a:b:start", "c"]
+    for run_id in ids:
+        journal.submit_sync("bank", "Pay.", run_id=run_id)
+    assert journal.delete_sync("a:b") == ["a:b"]
+    assert sorted(work.entries()) == [
+        ("a:b:start:start", "ENQUEUED"),
+        ("a:start", "ENQUEUED"),
+        ("c:start", "ENQUEUED"),
+    ]
+    work.start()
+    for run_id in ("a", "a:b:start", "c"):
+        work.wait_for(run_id, RunStatus.COMPLETED)
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
+    journal.submit_sync("nobody", "Pay.", run_id="waits")
+    assert sorted(journal.prune_sync(older_than=0)) == ["a", "a:b:start", "c"]
+    assert {id.split(":")[0] for id, _ in work.entries()} == {"waits"}
+    for table in ("workflow_input", "workflow_output"):
+        query = f"SELECT workflow_uuid FROM {journal.engine_schema}.{table}"
+        assert {id.split(":")[0] for (id,) in work.postgres.ask(query)} <= {"waits"}
+
+
 def test_a_worker_looks_after_schedules(work: Any) -> None:
     """While it works."""
     work.start()

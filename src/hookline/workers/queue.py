@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -406,6 +407,24 @@ class QueueJournal(PostgresJournal):
 
     wait_sync = sync_form(wait)
 
+    async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+        """Delete a run and its children, or a session and its runs, and their entries in the queue."""
+        deleted = await super().delete(run_id, with_later=with_later)
+        await self._in_thread(self._delete_entries, is_long=True)
+        return deleted
+
+    async def prune(
+        self,
+        *,
+        older_than: timedelta | float | None = None,
+        keep: int | None = None,
+        unfinished: bool = False,
+    ) -> list[str]:
+        """Delete old runs, and the entries in the queue of all that are not in the journal any more."""
+        deleted = await super().prune(older_than=older_than, keep=keep, unfinished=unfinished)
+        await self._in_thread(self._delete_entries, is_long=True)
+        return deleted
+
     async def migrate(self) -> tuple[int, int]:
         """Make the tables of the journal and of the engine, or bring them up to date."""
         versions = await super().migrate()
@@ -554,7 +573,7 @@ class QueueJournal(PostgresJournal):
     def _options(self, run_id: str, cause: str, queue: str) -> EnqueueOptions:
         return {
             "workflow_name": WORKFLOW,
-            "workflow_id": f"{run_id}:{cause}",
+            "workflow_id": f"{run_id}:{cause.replace(':', ' ')}",  # the last colon ends the id of the run
             "queue_name": queue,
             "serialization_type": WorkflowSerializationFormat.PORTABLE,
         }
@@ -702,6 +721,17 @@ class QueueJournal(PostgresJournal):
             if not add_message(raw, self._database, message):
                 raise UnknownRunError(f"there is no run '{message.run_id}' in the journal.")
             self.client.enqueue_in_transaction(connection, options, message.run_id)
+
+    def _delete_entries(self) -> None:
+        """Delete the entries of runs that are not in the journal. A worker that has one finishes it first."""
+        query = sql.SQL(
+            "SELECT workflow_uuid FROM {} WHERE name = %s AND status <> 'PENDING'"
+            " AND regexp_replace(workflow_uuid, ':[^:]*$', '') NOT IN (SELECT run_id FROM runs)"
+        ).format(sql.Identifier(self.engine_schema, "workflow_status"))
+        with self._transaction() as (_, raw):
+            ids = [id for (id,) in raw.execute(query, (WORKFLOW,))]
+        for start in range(0, len(ids), 1000):
+            self.client.delete_workflows(ids[start : start + 1000])
 
     def _find_paused_with_messages(self) -> list[str]:
         query = "SELECT run_id FROM runs WHERE status = 'paused' AND run_id IN (SELECT run_id FROM inbox)"

@@ -144,7 +144,8 @@ class Worker:
         else:
             await self._join()
         self._loop.set_result(asyncio.get_running_loop())
-        await self.journal.register(replace(self.info, name=self.name))
+        self.info = replace(self.info, name=self.name)
+        await self.journal.register(self.info)
         watches = [
             asyncio.create_task(self._repeat(self._look, _LOOK_SECONDS)),
             asyncio.create_task(self._repeat(self._find_answers, _ANSWER_SECONDS)),
