@@ -168,6 +168,12 @@ def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:
         assert [tuple(row) for row in work.postgres.ask(query)] == [expected]
     for wrong in ((), ("--concurrency", "many"), ("--rate", "5"), ("--rate", "0/1")):
         assert here("queue", "set", "night", *wrong)[0] == 2
+    assert here("queue", "set", "night", "--max-length", "1") == (0, "")
+    assert here("submit", "--queue", "night", "--agent", "bank", "--id", "r", "Pay.")[0] == 0
+    assert here("submit", "--queue", "night", "--agent", "bank", "--id", "s", "Pay.")[0] != 0
+    assert here("runs", "--delete", "r") == (0, "deleted r")
+    assert work.entries() == []
+    assert here("queue", "set", "night", "--max-length", "none") == (0, "")
     code, words = here("schedule", "set", "daily", "0 2 * * *", "--agent", "bank", "Pay.")
     assert (code, words.startswith("daily: next at 2"), words[-10:]) == (0, True, " 02:00 UTC")
     assert "daily: 0 2 * * * (UTC), bank in default: Pay." in here("schedule", "list")[1]

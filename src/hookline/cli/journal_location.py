@@ -98,10 +98,16 @@ def open_any_run(arguments: argparse.Namespace, *, posts: bool = False) -> tuple
         journal, run_id, _flags = open_run(arguments)
         return journal, run_id
     run_id = find_in_database(database, arguments.run_id)
-    if posts and isinstance(database.read_sync(run_id)[0], RunQueued):
-        database.close_sync()
-        database = queue_of(arguments)  # what is posted also queues the run
-    return database, run_id
+    return (with_queue(arguments, database, run_id) if posts else database), run_id
+
+
+def with_queue(
+    arguments: argparse.Namespace, database: PostgresJournal, run_id: str
+) -> PostgresJournal:
+    """The journal for a command that changes a run: one that was submitted is also in the queue."""
+    if isinstance(database.read_sync(run_id)[0], RunQueued):
+        return queue_of(arguments, warns=False)
+    return database
 
 
 def find_in_database(journal: PostgresJournal, given: str) -> str:

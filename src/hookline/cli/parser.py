@@ -593,6 +593,7 @@ def _queue_flags(parser: argparse.ArgumentParser) -> None:
     add("name", metavar="NAME", help="the queue")
     add("--concurrency", metavar="N", help="runs at once on all workers together, or none")
     add("--rate", metavar="RUNS/SECONDS", help="runs that begin in so many seconds, or none")
+    add("--max-length", metavar="N", help="refuse runs when so many wait, or none")
     _add_database_flags(change)
 
 

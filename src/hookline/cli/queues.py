@@ -15,16 +15,19 @@ _NONE = "none"
 
 def set_limits(arguments: argparse.Namespace) -> int:
     """Set the limits that are named, and leave the others as they are."""
-    concurrency, rate = arguments.concurrency, arguments.rate
-    if concurrency is None and rate is None:
+    concurrency, rate, length = arguments.concurrency, arguments.rate, arguments.max_length
+    if concurrency is None and rate is None and length is None:
         raise UsageError(
-            "nothing is to be set.", remedy="Give --concurrency N or --rate RUNS/SECONDS."
+            "nothing is to be set.",
+            remedy="Give --concurrency N, --rate RUNS/SECONDS or --max-length N.",
         )
     with queue_of(arguments) as journal:
         if concurrency is not None:
             journal.set_concurrency_sync(arguments.name, _number(concurrency))
         if rate is not None:
             journal.set_rate_sync(arguments.name, _rate(rate))
+        if length is not None:
+            journal.set_max_length_sync(arguments.name, _number(length))
     return Exit.DONE
 
 

@@ -21,6 +21,7 @@ from hookline.cli.journal_location import (
     outer_runs,
     queue_of,
     recorded_runs,
+    with_queue,
 )
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
@@ -55,12 +56,13 @@ def list_runs(arguments: argparse.Namespace) -> int:
     database = database_of(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
-        found: list[tuple[JournalStore, str]] = [
-            find_run(settings, given)
-            if database is None
-            else (database, find_in_database(database, given))
-            for given in arguments.delete
-        ]
+        found: list[tuple[JournalStore, str]] = []
+        for given in arguments.delete:
+            if database is None:
+                found.append(find_run(settings, given))
+            else:
+                run_id = find_in_database(database, given)
+                found.append((with_queue(arguments, database, run_id), run_id))
         _delete(found, with_later=arguments.with_later)
         return Exit.DONE
     if database is None:
