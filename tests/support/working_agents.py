@@ -60,7 +60,7 @@ def make_agents(folder: Path, version: str = "", accepts: Sequence[str] = ()) ->
         made = AgentBuilder().with_driver(ScriptedDriver([turn] * 10_000)).with_tools(pay)
         return made.with_version(version, accepts=accepts) if version else made
 
-    asks = builder().with_approval_expiry(300)
+    asks = builder()
     asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     deadly = builder()
     deadly.on_execution_start(lambda ctx: os._exit(9), name="deadly")
@@ -77,9 +77,12 @@ def make_agents(folder: Path, version: str = "", accepts: Sequence[str] = ()) ->
     thinks.around_inference(think, name="thinks")
     soon = builder().with_approval_expiry(0.5)
     soon.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    late = builder().with_approval_expiry(300)
+    late.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     made = {
         "thinks": thinks,
         "asks soon": soon,
+        "asks for five minutes": late,
         "bank": builder(),
         "asks": asks,
         "deadly": deadly,

@@ -289,7 +289,7 @@ def test_a_wrong_clock_concerns_delays_alone(work: Any) -> None:
     work.wait_for("delayed", RunStatus.COMPLETED)  # as this worker sees it they are over
     held = work.hold("r", 1)
     submit("bank", "Pay.", run_id="r")
-    submit("asks", "Pay.", run_id="q")
+    submit("asks for five minutes", "Pay.", run_id="q")
     work.wait_for_call("r", 1)
     work.wait_for("q", RunStatus.PAUSED)
     slow = work.start(clock=-600)
