@@ -44,7 +44,7 @@ def make_agents() -> dict[str, Agent]:
     def turn(state: AgentState) -> Scripted:
         return call("pay", number=state.step_count) if state.step_count < STEPS else say("done")
 
-    def builder(answer: object) -> AgentBuilder:
+    def builder(answer: Scripted | Callable[[AgentState], Scripted]) -> AgentBuilder:
         return AgentBuilder().with_driver(ScriptedDriver([answer] * 100_000)).with_tools(pay)
 
     asks = builder(turn)
@@ -124,14 +124,15 @@ def wait(is_ready: Callable[[], bool]) -> float:
 def measure_queue(runs: int) -> None:
     """Many runs with one step each."""
     with workers() as work:
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         work.journal.submit_many_sync("quick", ["Say it."] * runs)
-        submitted = time.perf_counter() - began
+        submitted, used = time.perf_counter() - began, time.process_time() - used
         work.start(1)
         before = work.megabytes()
         drained = wait(lambda: work.count(RunStatus.COMPLETED) == runs)
         print(
-            f"{runs:,} queued runs: {submitted:.1f} s to submit in bulk, {drained:.1f} s to drain with one worker, "
+            f"{runs:,} queued runs: {submitted:.1f} s ({used:.1f} s of CPU) to submit in bulk, {drained:.1f} s "
+            f"({work.cpu_seconds():.1f} s of CPU) to drain with one worker, "
             f"which had {before:.0f} MB at first and at most {work.megabytes():.0f} MB"
         )
 
