@@ -13,6 +13,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -204,6 +205,7 @@ class Chaos:
         self.chance = random.Random(19)
         self.workers: list[subprocess.Popen[bytes]] = []
         self.counts: Counter[str] = Counter()
+        self.is_over = threading.Event()
 
     def start(self) -> None:
         """Start a worker."""
@@ -217,6 +219,7 @@ class Chaos:
         for worker in self.workers:
             worker.kill()
             worker.wait()
+        self.is_over.set()
 
     def submit(self, runs: int) -> None:
         """Queue as many runs of all kinds."""
@@ -230,16 +233,19 @@ class Chaos:
         self.submit(runs)
         for _ in range(WORKERS):
             self.start()
+        people = threading.Thread(target=self.answer_all, daemon=True)
+        people.start()
         blow = self.next_blow(between)
         left = runs
         while left:
             with suppress(HooklineError):  # a connection of ours was cut
                 left = runs - self.count_over()
-                self.answer()
             if time.monotonic() >= blow and left:
                 self.strike(left, runs)
                 blow = self.next_blow(between)
             time.sleep(0.1)
+        self.is_over.set()
+        people.join()
 
     def next_blow(self, between: tuple[float, float]) -> float:
         """When something breaks next."""
@@ -250,15 +256,18 @@ class Chaos:
         infos = self.journal.runs_sync()
         return sum(info.parent_run_id is None and is_over(info.status) for info in infos)
 
-    def answer(self) -> None:
-        """Say yes to everything."""
-        for info in self.journal.runs_sync(status=RunStatus.PAUSED):
-            if info.parent_run_id is None:
-                for question in asyncio.run(Questions.read(self.journal, info.run_id)).open:
-                    yes = post_answer(
-                        self.journal, info.run_id, question.id, Decision.allow(), by="ann"
-                    )
-                    asyncio.run(yes)
+    def answer_all(self) -> None:
+        """Say yes to everything, until all is over."""
+        while not self.is_over.wait(0.1):
+            with suppress(HooklineError):
+                for info in self.journal.runs_sync(status=RunStatus.PAUSED):
+                    if info.parent_run_id is None:
+                        asyncio.run(self.answer(info.run_id))
+
+    async def answer(self, run_id: str) -> None:
+        """Say yes to the questions of a run."""
+        for question in (await Questions.read(self.journal, run_id)).open:
+            await post_answer(self.journal, run_id, question.id, Decision.allow(), by="ann")
 
     def strike(self, left: int, runs: int) -> None:
         """Kill a worker and start another one; then cut connections; in the middle, let the server crash."""
