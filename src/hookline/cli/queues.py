@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import queue_of
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import print_text, printable
 from hookline.errors import UsageError
 
 _NONE = "none"
@@ -42,7 +42,7 @@ def set_schedule(arguments: argparse.Namespace) -> int:
             queue=arguments.queue,
             timezone=arguments.timezone,
         )
-    print(f"{printable(made.name)}: next at {_time(made.next_at)}")
+    print_text(f"{printable(made.name)}: next at {_time(made.next_at)}")
     return Exit.DONE
 
 
@@ -51,7 +51,7 @@ def list_schedules(arguments: argparse.Namespace) -> int:
     with queue_of(arguments) as journal:
         for each in journal.schedules_sync():
             words = f"{each.name}: {each.cron} ({each.timezone}), {each.agent} in {each.queue}: {each.prompt}"
-            print(f"{_time(each.next_at)}  {printable(words)}")
+            print_text(f"{_time(each.next_at)}  {printable(words)}")
     return Exit.DONE
 
 
