@@ -49,6 +49,7 @@ WANTED = (
     Tool("rustfmt", "rustfmt", "rustfmt", "debian as root"),
     Tool("Clippy", "rust-clippy", "cargo-clippy", "debian as root"),
     Tool("PostgreSQL", "postgresql", "pg_ctlcluster", "debian as root"),
+    Tool("iproute2", "iproute2", "ip", "debian as root"),
     Tool("PgBouncer", "pgbouncer", "pgbouncer", "debian as root"),
     Tool("Chromium", "chromium-headless-shell", "chromium-headless-shell", "debian as root"),
     Tool("Mercurial", "mercurial==7.2.4", "hg", "pypi"),

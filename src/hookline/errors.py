@@ -136,12 +136,20 @@ class JournalError(HooklineError):
     """A journal cannot be read or written: it is damaged, or the disk is full or read-only."""
 
 
+class NewerRunError(JournalError):
+    """A run was written by a newer Hookline, in a form that this one cannot read."""
+
+
 class RunInUseError(JournalError):
     """Another process is driving this run."""
 
 
+class QueueFullError(JournalError):
+    """A run was not submitted: as many wait in the queue as its maximum length allows."""
+
+
 class RunHandedOverError(JournalError):
-    """This process has left the run to another one, as it was asked to."""
+    """This process has left the run to another one: it was asked to, or has lost its claim of the run."""
 
 
 class UnknownRunError(JournalError):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hookline import Agent, AgentBuilder, RunStatus, SQLiteJournal, tool
-from hookline.agent.children import fail_idle
+from hookline import Agent, AgentBuilder, RunStatus, SQLiteJournal, replay, tool
+from hookline.agent.children import fail_idle, take_back_end
 from hookline.errors import RunHandedOverError
-from hookline.journal import JournalStore, RunFinished, reopen
+from hookline.journal import JournalStore, RunFinished, reopen, story_of
 from hookline.testing import Scripted, ScriptedDriver, call, say
 
 
@@ -72,3 +72,24 @@ async def test_a_run_that_nobody_drives_fails(tmp_path: Path) -> None:
     )
     assert (await build(journal, done, say("never")).resume("r")).status is RunStatus.FAILED
     assert done == [1]
+
+
+async def test_a_run_that_failed_so_is_opened_again(tmp_path: Path) -> None:
+    """As often as somebody wants it: it continues after its last step, as if it had not ended."""
+    journal, done = SQLiteJournal(tmp_path / "runs.db"), list[int]()
+    with pytest.raises(RunHandedOverError):
+        await build(journal, done, call("pay", number=1)).run("Pay.", run_id="r")
+    before = await story_of(await journal.read("r"), journal)
+    for time in (5.0, 6.0):
+        durable = await reopen(journal, "r", ())
+        await fail_idle(durable, time, "taken up 5 times")
+        assert (await story_of(durable.records, journal)).is_over
+        await take_back_end(durable, time)
+        await durable.commit()
+        await durable.close()
+        assert await story_of(await journal.read("r"), journal) == before
+        assert [info.status for info in await journal.runs()] == [RunStatus.RUNNING]
+    agent = build(journal, done, say("paid"))
+    assert ((await agent.resume("r")).text, done) == ("paid", [1, -1])
+    assert (await replay(journal, "r", agent)).identical
+    assert (await journal.check()).ok

@@ -41,9 +41,9 @@ def test_the_commands_work_with_a_database(url: str, capfd: pytest.CaptureFixtur
     assert main(["runs", "--database", url]) == 1
     assert "hookline database migrate" in capfd.readouterr().err
     assert main(["database", "migrate", "--database", url]) == 0
-    assert "are now of version 1 (0 before)" in capfd.readouterr().out
+    assert "are now of version 2 (0 before)" in capfd.readouterr().out
     assert main(["database", "migrate", "--database", url]) == 0
-    assert "have version 1" in capfd.readouterr().out
+    assert "have version 2" in capfd.readouterr().out
     with run_that_waits(url) as journal:
         assert main(["runs", "--database", url]) == 0
         assert "rent" in capfd.readouterr().out

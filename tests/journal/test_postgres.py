@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from postgres_server import PGBOUNCER, PgBouncer, PostgresServer, wait_until
 
-from hookline import AgentBuilder, RunStatus, tool
+from hookline import Agent, AgentBuilder, RunStatus, tool
 from hookline.definition import definition
-from hookline.errors import JournalError, RunInUseError, UsageError
+from hookline.errors import JournalError, RunHandedOverError, RunInUseError, UsageError
 from hookline.journal import (
     CallSettled,
     EarlierRun,
@@ -29,6 +29,7 @@ from hookline.journal import (
     Record,
     RunStarted,
 )
+from hookline.journal.inbox import encode_message
 from hookline.journal.postgres import schema as tables
 from hookline.journal.postgres import writer
 from hookline.state import ToolResult
@@ -493,31 +494,54 @@ def test_tables_of_another_version_are_refused(
     """With the remedy: nothing is migrated on the way."""
     with pytest.raises(JournalError, match=r"not there.*hookline database migrate"):
         PostgresJournal(postgres.url(), schema="nothing_here").runs_sync()
-    journal = postgres_journal()
+    journal, now = postgres_journal(), len(tables.MIGRATIONS)
     monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE more (id bigint)"))
     with pytest.raises(
-        JournalError, match=r"version 1, and this Hookline needs 2.*database migrate"
+        JournalError, match=f"version {now}, and this Hookline needs {now + 1}.*database migrate"
     ):
         journal.runs_sync()
     newer = postgres_journal()
-    assert newer.migrate_sync() == (1, 2)
-    assert newer.migrate_sync() == (2, 2)
+    assert newer.migrate_sync() == (now, now + 1)
+    assert newer.migrate_sync() == (now + 1, now + 1)
     assert newer.runs_sync() == []
     monkeypatch.undo()
-    with pytest.raises(JournalError, match=r"version 2 by a newer Hookline.*Upgrade"):
+    with pytest.raises(JournalError, match=f"version {now + 1} by a newer Hookline.*Upgrade"):
         postgres_journal().runs_sync()
-    with pytest.raises(JournalError, match=r"version 2 by a newer Hookline.*Upgrade"):
+    with pytest.raises(JournalError, match=f"version {now + 1} by a newer Hookline.*Upgrade"):
         postgres_journal().migrate_sync()
 
 
 def test_of_several_that_migrate_one_does_it(postgres: PostgresServer) -> None:
     """The others find it done."""
 
+    now = len(tables.MIGRATIONS)
+
     async def migrate() -> list[tuple[int, int]]:
         journals = [PostgresJournal(postgres.url(), schema="at_once") for _ in range(6)]
         return await asyncio.gather(*(journal.migrate() for journal in journals))
 
-    assert sorted(asyncio.run(migrate())) == [(0, 1)] + [(1, 1)] * 5
+    assert sorted(asyncio.run(migrate())) == [(0, now)] + [(now, now)] * 5
+
+
+def test_the_inbox_of_the_first_version_is_kept(
+    postgres: PostgresServer, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages have no role."""
+    all_of_them = tables.MIGRATIONS
+    monkeypatch.setattr(tables, "MIGRATIONS", all_of_them[:1])
+    journal = PostgresJournal(postgres.url(), schema="from_first")
+    journal.migrate_sync()
+    keep(journal, story())
+    journal.close_sync()
+    text = encode_message(InboxCancel(run_id="r", by="ann"))
+    postgres.ask("INSERT INTO from_first.inbox (run_id, message) VALUES ('r', %s)", text)
+    monkeypatch.undo()
+    journal = PostgresJournal(postgres.url(), schema="from_first")
+    assert journal.migrate_sync() == (1, len(all_of_them))
+    (message,) = journal.inbox_sync("r")
+    assert (message.by, message.role) == ("ann", "")
+    journal.close_sync()
+    postgres.ask("DROP SCHEMA from_first CASCADE")
 
 
 # --- agents --------------------------------------------------------------------------------------------
@@ -570,11 +594,19 @@ def test_the_documented_rights_are_enough(
             other = postgres_journal(url=postgres.url(user=role), schema="other")
             with pytest.raises(JournalError, match="may not do this"):
                 other.migrate_sync()
-        answer = InboxCancel(run_id="r", by="ann")
+        answer = InboxCancel(run_id="r", by="ann", role="boss")
         with pytest.raises(JournalError, match=r"may not do this.*docs/postgres.md"):
             reader.post_sync(answer)
         approver.post_sync(answer)
-        assert [message.by for message in worker.inbox_sync("r")] == ["ann"]
+        (kept,) = worker.inbox_sync("r")
+        assert (kept.by, kept.role) == ("ann", "approver")
+        assert kept.words == "cancelled by ann (database role approver)"
+        with psycopg.connect(postgres.url(user="approver")) as connection:
+            row = (b"{}", "boss")
+            query = f"INSERT INTO {schema}.inbox (run_id, message, role) VALUES ('x', %s, %s)"
+            connection.execute(query, row)
+        query = f"DELETE FROM {schema}.inbox WHERE run_id = 'x' RETURNING role"
+        assert postgres.ask(query) == [("approver",)]
         with pytest.raises(JournalError, match="may not do this"):
             keep(approver, story("new"))
         with pytest.raises(JournalError, match="may not do this"):
@@ -584,3 +616,78 @@ def test_the_documented_rights_are_enough(
         for role in ("keeper", "reader", "approver", "worker"):
             postgres.ask(f"DROP OWNED BY {role}")
             postgres.ask(f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("lost_in", ["pay", "look"])
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_hooks_at_the_end_are_asked_by_whoever_has_the_run(
+    postgres: PostgresServer, postgres_journal: Make, lost_in: str, is_cancelled: bool
+) -> None:
+    """A process that lost the run leaves it: the one that resumes it asks them, once."""
+    asked: list[str] = []
+    told: list[str] = []
+
+    def build(journal: PostgresJournal) -> Agent:
+        @tool(effect="once")
+        async def pay() -> str:
+            """Pay."""
+            return await work("pay")
+
+        @tool(effect="pure")
+        async def look() -> str:
+            """Look."""
+            return await work("look")
+
+        async def work(name: str) -> str:
+            asked.append(name)
+            if name == lost_in and asked.count(name) == 1:
+                end_connections(postgres)
+                if is_cancelled:  # as a worker does that finds its connection lost
+                    (await journal.claim("other")).give_back()
+                    current.cancel()
+                    await asyncio.sleep(60)
+            return "done"
+
+        turns = [call("look"), call("pay"), say("paid")]
+        driver = ScriptedDriver([lambda state: turns[state.step_count]] * 5)
+        builder = AgentBuilder().with_driver(driver)
+        builder.with_tools(pay, look).with_journal(journal)
+        builder.on_event(lambda record: told.append(record.type))
+        for point in ("error", "agent_failed", "execution_end", "session_end"):
+            add = getattr(builder, f"on_{point}")
+            add(lambda ctx, *, point=point: asked.append(point), name=point)
+        return builder.build()
+
+    first = postgres_journal()
+    current = asyncio.create_task(build(first).run("Pay.", run_id="r"))
+    with pytest.raises(RunHandedOverError, match="run 'r' is left to whoever claims it next"):
+        await current
+    assert set(asked) <= {"look", "pay"}
+    assert (told[-1], told.count("handed_over"), "result" in told) == ("handed_over", 1, False)
+    result = await build(postgres_journal()).resume("r")
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "paid")
+    assert asked.count("pay") == 1
+    assert asked[-2:] == ["execution_end", "session_end"]
+    assert set(asked[:-2]) == {"look", "pay"}
+
+
+async def test_a_run_that_is_lost_after_its_last_step_asks_no_hook_at_its_end(
+    postgres: PostgresServer, postgres_journal: Make
+) -> None:
+    """What the step left is committed before they are asked."""
+    asked: list[str] = []
+
+    def build(journal: PostgresJournal) -> Agent:
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).with_journal(journal)
+        builder.on_should_continue(
+            lambda ctx: None if asked else end_connections(postgres), name="cuts connections"
+        )
+        builder.on_execution_end(lambda ctx: asked.append("end"), name="end")
+        return builder.build()
+
+    with pytest.raises(RunHandedOverError):
+        await build(postgres_journal()).run("Hello?", run_id="r")
+    assert asked == []
+    asked.append("again")
+    assert (await build(postgres_journal()).resume("r")).text == "hello"
+    assert asked == ["again", "end"]

@@ -31,6 +31,7 @@ from hookline.journal import (
     Record,
     RunFinished,
     RunQueued,
+    RunReopened,
     RunStarted,
     RunTakenUp,
     SessionCreated,
@@ -302,5 +303,5 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
         assert type(read) is type(record)
         assert encode(read) == line
     # A process that died is needed, tests/agent/test_resume.py, and a session: tests/sessions.
-    unseen = {RunQueued, RunTakenUp, *typing.get_args(SessionRecord)}
+    unseen = {RunQueued, RunReopened, RunTakenUp, *typing.get_args(SessionRecord)}
     assert set(RECORDS) - {type(record) for record in journalled} == unseen

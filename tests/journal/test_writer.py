@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hookline.errors import JournalError
+from hookline.errors import JournalError, RunHandedOverError
 from hookline.journal import InboxCancel, PromptSubmitted, Record, SQLiteJournal, Stored
 from hookline.journal import writer as writer_module
 from hookline.journal.writer import Batch, Writer
@@ -399,7 +399,7 @@ async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
     outcomes = await asyncio.gather(
         *(run.commit() for run in runs.values()), return_exceptions=True
     )
-    assert [type(outcome) for outcome in outcomes] == [type(None), JournalError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [type(None), RunHandedOverError, type(None)]
     for name, run in runs.items():
         await run.close()
         assert await sqlite.read(name) == (story(name)[:3] if name == "bad" else story(name))

@@ -50,9 +50,11 @@ class PostgresServer:
 
     user = "boss"
 
-    def __init__(self, *, fsync: bool = False) -> None:
+    def __init__(self, *, fsync: bool = False, network: tuple[str, str] | None = None) -> None:
+        """`network` is one more address to listen at, and who may come from there."""
         assert PROGRAMS is not None
         self._fsync = fsync
+        self._network = network
         self._place = tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True)
         self.files = Path(self._place.name) / "data"
         self._numbers = itertools.count(1)
@@ -62,6 +64,9 @@ class PostgresServer:
         self._run(
             "initdb", "-D", str(self.files), "-U", self.user, "-A", "trust", "-E", "UTF8", "-N"
         )
+        if network is not None:
+            with (self.files / "pg_hba.conf").open("a") as file:
+                file.write(f"host all all {network[1]} trust\n")
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
         self.ask("CREATE DATABASE agents", database="postgres")
@@ -83,7 +88,7 @@ class PostgresServer:
         assert PROGRAMS is not None
         settings = {
             "port": self.port,
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": ",".join(["127.0.0.1", *(self._network or ())[:1]]),
             "unix_socket_directories": self._place.name,
             "max_connections": 200,
             "fsync": "on" if self._fsync else "off",  # nobody cuts the power
@@ -119,10 +124,15 @@ class PostgresServer:
         self._place.cleanup()
 
     def url(
-        self, database: str = "agents", *, user: str | None = None, port: int | None = None
+        self,
+        database: str = "agents",
+        *,
+        user: str | None = None,
+        port: int | None = None,
+        host: str = "127.0.0.1",
     ) -> str:
         """Where it is."""
-        return f"postgresql://{user or self.user}@127.0.0.1:{port or self.port}/{database}"
+        return f"postgresql://{user or self.user}@{host}:{port or self.port}/{database}"
 
     def new_schema(self) -> str:
         """A schema with the tables of a journal."""

@@ -6,16 +6,25 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from hookline import Agent, AgentBuilder, AgentState, HookOutcome, tool
+from hookline.hooks import Next
+from hookline.journal import record
+from hookline.lifecycle import InferenceHookContext
 from hookline.testing import Scripted, ScriptedDriver, call, say
 from hookline.workers import QueueJournal, Worker
 
 STEPS = 3
+drive = importlib.import_module("hookline.agent.loop.drive")
 
 
 def turn(state: AgentState) -> Scripted:
@@ -25,7 +34,7 @@ def turn(state: AgentState) -> Scripted:
     return say(f"{state.run_id} is done")
 
 
-def make_agents(folder: Path) -> dict[str, Agent]:
+def make_agents(folder: Path, version: str = "", accepts: Sequence[str] = ()) -> dict[str, Agent]:
     """The agents of all workers of a test."""
 
     @tool(effect="once")
@@ -48,7 +57,8 @@ def make_agents(folder: Path) -> dict[str, Agent]:
             file.write(f"{run} {number} {os.getpid()}\n")
 
     def builder() -> AgentBuilder:
-        return AgentBuilder().with_driver(ScriptedDriver([turn] * 10_000)).with_tools(pay)
+        made = AgentBuilder().with_driver(ScriptedDriver([turn] * 10_000)).with_tools(pay)
+        return made.with_version(version, accepts=accepts) if version else made
 
     asks = builder()
     asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
@@ -57,16 +67,39 @@ def make_agents(folder: Path) -> dict[str, Agent]:
     later = builder()
     later.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     later.on_execution_start(lambda ctx: os._exit(9) if ctx.resumed else None, name="deadly")
-    made = {"bank": builder(), "asks": asks, "deadly": deadly, "deadly later": later}
+
+    async def think(ctx: InferenceHookContext, next: Next[Any]) -> Any:
+        note(ctx.state.run_id, 100)
+        await held(ctx.state.run_id, 100)
+        return await next(ctx)
+
+    thinks = builder()
+    thinks.around_inference(think, name="thinks")
+    soon = builder().with_approval_expiry(0.5)
+    soon.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    late = builder().with_approval_expiry(300)
+    late.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    made = {
+        "thinks": thinks,
+        "asks soon": soon,
+        "asks for five minutes": late,
+        "bank": builder(),
+        "asks": asks,
+        "deadly": deadly,
+        "deadly later": later,
+    }
     return {name: each.build() for name, each in made.items()}
 
 
 if __name__ == "__main__":
     url, schema, place, options = sys.argv[1:]
     given = json.loads(options)
-    agents = make_agents(Path(place))
+    newer = given.pop("record_version", record.RECORD_VERSION)
+    record.RECORD_VERSION = drive.RECORD_VERSION = newer  # as in a newer Hookline
+    agents = make_agents(Path(place), given.pop("version", ""), given.pop("accepts", ()))
     names = given.pop("agents", [*agents])
-    worker = Worker(
-        QueueJournal(url, schema=schema), {name: agents[name] for name in names}, **given
-    )
+    known = names if isinstance(names, dict) else {name: name for name in names}
+    served = {name: agents[own] for name, own in known.items()}
+    worker = Worker(QueueJournal(url, schema=schema), served, **given)
+    worker.info = replace(worker.info, record_version=newer)
     worker.run_to_exit()

@@ -16,6 +16,14 @@ from postgres_server import PostgresServer, wait_until
 from hookline import RunStatus
 from hookline.workers import QueueJournal
 
+WITH_CLOCK = """
+import runpy, sys, time
+now = time.time
+time.time = lambda: now() + {clock}
+sys.argv[0] = {program!r}
+runpy.run_path({program!r}, run_name="__main__")
+"""
+
 
 @pytest.fixture
 def journal(postgres: PostgresServer) -> Iterator[QueueJournal]:
@@ -36,10 +44,13 @@ class Workplace:
         self.postgres, self.journal, self.folder = postgres, journal, folder
         self.workers: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *, url: str = "", **options: object) -> subprocess.Popen[bytes]:
-        """Start a worker."""
+    def start(
+        self, *, url: str = "", within: tuple[str, ...] = (), clock: int = 0, **options: object
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker. `within` goes before its command; its clock is wrong by so many seconds."""
         arguments = [url or self.postgres.url(), self.journal.database.schema, str(self.folder)]
-        program = [sys.executable, working_agents.__file__, *arguments, json.dumps(options)]
+        code = WITH_CLOCK.format(clock=clock, program=working_agents.__file__)
+        program = [*within, sys.executable, "-c", code, *arguments, json.dumps(options)]
         with (self.folder / "errors").open("ab") as errors:
             worker = subprocess.Popen(program, stderr=errors)
         self.workers.append(worker)

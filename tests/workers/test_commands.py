@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, wait_until
 
-from hookline import RunStatus
+from hookline import AgentBuilder, RunStatus
 from hookline.cli.main import main
+from hookline.journal import PostgresJournal, RunQueued
+from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal
 
 AGENTS = """
@@ -33,18 +35,20 @@ def here(
 
     def run(*words: str) -> tuple[int, str]:
         database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
-        code = main([words[0], *database, *words[1:]])
+        place = 2 if words[0] in ("queue", "schedule") else 1
+        code = main([*words[:place], *database, *words[place:]])
         said = capsys.readouterr()
         return code, (said.out + said.err).strip()
 
     return run
 
 
-def start(work: Any, target: str) -> subprocess.Popen[bytes]:
+def start(work: Any, target: str, schema: str = "") -> subprocess.Popen[bytes]:
     """Start `hookline worker`."""
     place = Path(__file__).parents[1] / "support"
     code = f"import sys; sys.path.append({str(place)!r}); from hookline.cli.main import main; sys.exit(main())"
-    database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
+    database = ["--database", work.postgres.url()]
+    database += ["--schema", schema or work.journal.database.schema]
     with (work.folder / "errors").open("ab") as errors:
         worker = subprocess.Popen(
             [sys.executable, "-c", code, "worker", *database, "--grace", "5", target],
@@ -57,16 +61,19 @@ def start(work: Any, target: str) -> subprocess.Popen[bytes]:
 
 def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     """From the prompt to the end, with a question in between."""
-    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, "r")
-    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, "r")
+    alone = "r\nhookline: run r is queued and waits: no live worker works on queue 'default'."
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, alone)
+    assert here("submit", "--agent", "bank", "--id", "r", "Pay.") == (0, alone)
     code, words = here("submit", "--agent", "bank", "--id", "r", "Pay more.")
     assert (code, "in the journal already, with another prompt" in words) == (2, True)
-    assert "queued" in here("runs")[1]
+    assert here("runs")[1].endswith("\n  waits: no live worker works on queue 'default'")
+    assert '"waits": "no live worker works on queue' in here("runs", "--json")[1]
     assert "queued for bank: Pay." in here("show", "r")[1]
     worker = start(work, "shop:AGENTS")
     work.wait_for("r", RunStatus.COMPLETED)
     assert here("submit", "--agent", "asks", "--id", "q", "--priority", "1", "Pay.") == (0, "q")
     work.wait_for("q", RunStatus.PAUSED)
+    wait_until(lambda: "  waits: it waits for an answer" in here("runs")[1], "it waits")
     asked = here("approve", "q")[1]
     question = asked.split("yes: ")[1].splitlines()[0].split()[-1]
     assert here("approve", "q", question) == (
@@ -78,6 +85,55 @@ def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     assert here("cancel", "q")[1] == "run q is over: cancelled."
     worker.terminate()
     assert worker.wait() == 0, work.errors()
+
+
+def test_resume_queues_a_run_and_waits_for_workers(
+    work: Any, here: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It posts the answers and shows the result; it drives nothing itself. The variable names the database, too."""
+    assert here("submit", "--agent", "asks", "--id", "q", "Pay.")[0] == 0
+    start(work, "shop:AGENTS")
+    for number in range(3):
+        work.wait_for("q", RunStatus.PAUSED)
+        code, words = here("resume", "q", "--allow" if number else "--deny", "all")
+        assert (code, "q is done" in words) == ((5, False) if number < 2 else (0, True)), words
+        assert ("--allow" in words) is (number < 2)
+    assert {pid for _, pid in work.calls("q")} == {work.workers[0].pid}
+    assert here("resume", "q", "--json")[1].startswith('{"type":"result"')
+    monkeypatch.setenv("HOOKLINE_DATABASE_URL", work.postgres.url())
+    assert main(["resume", "q", "--schema", work.journal.database.schema]) == 0
+    assert "q is done" in capsys.readouterr().out
+    assert main(["resume", "q", "--journal", "none.db"]) != 0
+    assert "there is no run 'q'" in capsys.readouterr().err
+    assert here("resume", "q") == (
+        0,
+        "q is done\nhookline: run q is completed",
+    )
+    for wrong in (["--set", "model=x"], ["--accept-loss"], ["--allow", "x"]):
+        assert here("resume", "q", *wrong)[0] == 2
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("hello")]))
+    agent.with_journal(work.journal).build().run_sync("Hello?", run_id="own")
+    assert "run 'own' was not submitted" in here("resume", "own")[1]
+
+
+def test_commands_say_what_to_do_without_tables_for_workers(
+    postgres: PostgresServer, here: Any, work: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The journal is there, and the queue is not."""
+    database = ["--database", postgres.url(), "--schema", "without_queue"]
+    assert main(["database", "migrate", *database]) == 0
+    with PostgresJournal(postgres.url(), schema="without_queue") as journal:
+        claim = journal.claim_sync("r")
+        claim.write([RunQueued("r", 0, 1.0, agent_id="a", prompt="b", queue="c")]).result()
+        claim.give_back().result()
+    remedy = "hookline database migrate --workers"
+    for words in (["submit", "--agent", "a", "b"], ["resume", "r"]):
+        assert main([words[0], *database, *words[1:]]) == 1, words
+        assert remedy in capsys.readouterr().err
+    assert start(work, "shop:AGENTS", "without_queue").wait() == 1
+    assert remedy in work.errors()
+    assert "Traceback" not in work.errors()
+    postgres.ask("DROP SCHEMA without_queue CASCADE")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +152,35 @@ def test_a_worker_without_agents_takes_nothing(
     assert start(work, target).wait() == 6, work.errors()
     assert words in work.errors()
     assert work.entries() == [("r:start", "ENQUEUED")]
+
+
+def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:
+    """What is not named stays as it is."""
+    table = f"{work.journal.engine_schema}.queues"
+    query = f"SELECT concurrency, rate_limit_max, rate_limit_period_sec FROM {table}"
+    for words, expected in (
+        (("--concurrency", "5"), (5, None, None)),
+        (("--rate", "100/60"), (5, 100, 60.0)),
+        (("--concurrency", "none"), (None, 100, 60.0)),
+        (("--rate", "none"), (None, None, None)),
+    ):
+        assert here("queue", "set", "night", *words) == (0, "")
+        assert [tuple(row) for row in work.postgres.ask(query)] == [expected]
+    for wrong in ((), ("--concurrency", "many"), ("--rate", "5"), ("--rate", "0/1")):
+        assert here("queue", "set", "night", *wrong)[0] == 2
+    assert here("queue", "set", "night", "--max-length", "1") == (0, "")
+    assert here("submit", "--queue", "night", "--agent", "bank", "--id", "r", "Pay.")[0] == 0
+    assert here("submit", "--queue", "night", "--agent", "bank", "--id", "s", "Pay.")[0] != 0
+    assert here("runs", "--delete", "r") == (0, "deleted r")
+    assert work.entries() == []
+    assert here("queue", "set", "night", "--max-length", "none") == (0, "")
+    code, words = here("schedule", "set", "daily", "0 2 * * *", "--agent", "bank", "Pay.")
+    assert (code, words.startswith("daily: next at 2"), words[-10:]) == (0, True, " 02:00 UTC")
+    assert "daily: 0 2 * * * (UTC), bank in default: Pay." in here("schedule", "list")[1]
+    assert here("schedule", "set", "x", "daily", "--agent", "bank", "Pay.")[0] == 2
+    assert here("schedule", "remove", "daily") == (0, "")
+    assert here("schedule", "list") == (0, "")
+    assert here("schedule", "remove", "daily")[0] == 2
 
 
 def test_the_tables_of_the_queue_are_made(postgres: PostgresServer) -> None:

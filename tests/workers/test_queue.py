@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 from postgres_server import PostgresServer
 
 from hookline import AgentBuilder, HookOutcome, RunStatus
@@ -80,7 +81,7 @@ async def test_an_answer_queues_the_run_again(
     assert message is not None
     queued = [id for id, *_ in entries(postgres, journal)]
     assert queued == ["r:start", f"r:{message.id}"]
-    assert await journal.inbox("r") == [message]
+    assert await journal.inbox("r") == [replace(message, role="boss")]
     other = AgentBuilder().with_driver(ScriptedDriver([call("pay"), say("done")]))
     other.with_tools(pay).on_before_tool_use(
         lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks"

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import working_agents
 from postgres_server import wait_until
 
-from hookline import AgentBuilder, RunStatus
+from hookline import AgentBuilder, RunStatus, replay
 from hookline.errors import UsageError
-from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
+from hookline.journal import (
+    ApprovalAnswered,
+    PostgresJournal,
+    Questions,
+    RunFinished,
+    post_answer,
+    post_cancel,
+)
 from hookline.state import Decision
 from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal, Worker
-
-OVER = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.STOPPED)
 
 
 def finals(work: Any, run_id: str) -> list[RunFinished]:
@@ -67,6 +72,18 @@ def test_a_run_that_waits_holds_nothing_and_an_answer_continues_it(work: Any) ->
     assert len(finals(work, "r")) == 1
 
 
+def test_a_question_that_expires_wakes_its_run(work: Any) -> None:
+    """Nobody answers: each call is denied when its time is over, and the run ends."""
+    work.start()
+    work.journal.submit_sync("asks soon", "Pay.", run_id="r")
+    work.wait_for("r", RunStatus.COMPLETED)
+    answers = [
+        each.by for each in work.journal.read_sync("r") if isinstance(each, ApprovalAnswered)
+    ]
+    assert (answers, work.calls("r")) == (["expiry"] * 3, [])
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "nothing is left over")
+
+
 def test_an_answer_that_queued_nothing_is_found(work: Any) -> None:
     """Somebody who may only write to the inbox has answered: a worker that starts looks for it."""
     worker = work.start()
@@ -83,18 +100,22 @@ def test_an_answer_that_queued_nothing_is_found(work: Any) -> None:
 
 
 def test_a_run_is_cancelled_in_the_middle_of_a_call(work: Any) -> None:
-    """And one that no worker has begun."""
+    """And one that waits for its model, and one that no worker has begun."""
     work.journal.submit_sync("bank", "Pay.", run_id="never")
     asyncio.run(post_cancel(work.journal, "never", by="ann"))
     work.hold("r", 1)
+    work.hold("m", 100)
     work.start()
     work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.journal.submit_sync("thinks", "Pay.", run_id="m")
     work.wait_for_call("r", 1)
-    asyncio.run(post_cancel(work.journal, "r", by="ann"))
-    work.wait_for("r", RunStatus.CANCELLED)
+    work.wait_for_call("m", 100)
+    for run_id in ("r", "m"):
+        asyncio.run(post_cancel(work.journal, run_id, by="ann"))
+        work.wait_for(run_id, RunStatus.CANCELLED)
     work.wait_for("never", RunStatus.CANCELLED)
     assert work.calls("never") == []
-    assert [each.reason for each in finals(work, "r")] == ["cancelled by ann"]
+    assert [each.reason for each in finals(work, "r")] == ["cancelled by ann (database role boss)"]
     wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
 
 
@@ -125,6 +146,29 @@ def test_a_run_that_kills_its_workers_after_a_pause_fails(work: Any) -> None:
     work.wait_for("r", RunStatus.FAILED)
     assert work.calls("r") == []
     assert [each.stop_reason for each in finals(work, "r")] == ["attempts"]
+
+
+def test_a_run_that_failed_after_too_many_attempts_gets_as_many_again(work: Any) -> None:
+    """It continues where it was: queued, or waiting for the answer that it has. Its first end is taken back."""
+    work.journal.submit_sync("deadly later", "Pay.", run_id="q")
+    first = work.start(max_attempts=1)
+    work.wait_for("q", RunStatus.PAUSED)
+    (question,) = asyncio.run(Questions.read(work.journal, "q")).open
+    asyncio.run(post_answer(work.journal, "q", question.id, Decision.allow(), by="ann"))
+    assert first.wait() == 9, work.errors()
+    work.journal.submit_sync("deadly", "Pay.", run_id="r")
+    work.start(max_attempts=1, agents=["deadly"]).wait()
+    healthy = work.start(max_attempts=1, agents={"deadly": "bank", "deadly later": "asks"})
+    for run_id, status, steps in (("r", RunStatus.COMPLETED, 4), ("q", RunStatus.PAUSED, 1)):
+        work.wait_for(run_id, RunStatus.FAILED)
+        result = work.journal.resume_sync(run_id)
+        assert (result.status, result.state.step_count) == (status, steps), work.errors()
+        assert {pid for _, pid in work.calls(run_id)} == {healthy.pid}
+        assert work.status(run_id) is status
+        assert work.journal.resume_sync(run_id).status is status
+    bank = working_agents.make_agents(work.folder)["bank"]
+    assert asyncio.run(replay(work.journal, "r", bank)).identical
+    assert work.journal.check_sync().ok
 
 
 def test_a_stopped_worker_hands_over_after_its_step(work: Any) -> None:
@@ -237,42 +281,36 @@ def test_a_worker_without_the_agent_leaves_the_run_to_others(work: Any) -> None:
     assert {pid for _, pid in work.calls("r")} == {other.pid}
 
 
-def test_many_runs_survive_the_death_of_workers(work: Any) -> None:
-    """Runs of two agents on three workers: some are killed, connections are cut. Each run ends once, and pays once."""
-    chance = random.Random(3)
-    names = {f"r{number}": ("bank", "asks")[number % 2] for number in range(24)}
-    for run_id, agent in names.items():
-        work.journal.submit_sync(agent, "Pay.", run_id=run_id)
-    for _ in range(3):
-        work.start(concurrency=4, max_attempts=50)
-    yes, deaths = Decision.allow(), 0
-    while any(each.status not in OVER for each in work.journal.runs_sync()):
-        for info in work.journal.runs_sync(status=RunStatus.PAUSED):
-            for question in asyncio.run(Questions.read(work.journal, info.run_id)).open:
-                asyncio.run(post_answer(work.journal, info.run_id, question.id, yes, by="ann"))
-        paid = sum(len(work.calls(run_id)) for run_id in names)
-        if deaths < 5 and paid >= 10 * (deaths + 1):
-            deaths += 1
-            victim = chance.choice([each for each in work.workers if each.poll() is None])
-            victim.kill()
-            work.start(concurrency=4, max_attempts=50)
-        if deaths == 3 and paid % 2:
-            end_connections(work)
-    assert deaths >= 3
-    for run_id in names:
-        assert [each.text for each in finals(work, run_id)] == [f"{run_id} is done"]
-        paid_for = [number for number, _ in work.calls(run_id) if number >= 0]
-        assert len(paid_for) == len(set(paid_for)), f"{run_id}: {paid_for}"
-    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
-    assert work.journal.check_sync().ok
-
-
-def end_connections(work: Any) -> None:
-    """As when the network fails."""
-    work.postgres.ask(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE application_name LIKE 'hookline%' AND pid <> pg_backend_pid()"
-    )
+def test_a_wrong_clock_concerns_delays_alone(work: Any) -> None:
+    """One worker is ten minutes ahead, the other behind. The first asks, the second takes the answer and continues."""
+    submit = work.journal.submit_sync
+    fast = work.start(clock=600)
+    submit("bank", "Pay.", run_id="delayed", delay=300)
+    work.wait_for("delayed", RunStatus.COMPLETED)  # as this worker sees it they are over
+    held = work.hold("r", 1)
+    submit("bank", "Pay.", run_id="r")
+    submit("asks for five minutes", "Pay.", run_id="q")
+    work.wait_for_call("r", 1)
+    work.wait_for("q", RunStatus.PAUSED)
+    slow = work.start(clock=-600)
+    fast.kill()
+    held.unlink()
+    work.wait_for("r", RunStatus.COMPLETED)
+    assert work.calls("r")[-1] == (2, slow.pid)
+    submit("bank", "Pay.", run_id="soon", delay=1)
+    (question,) = asyncio.run(Questions.read(work.journal, "q")).open
+    asyncio.run(post_answer(work.journal, "q", question.id, Decision.allow(), by="ann"))
+    work.wait_for_call("q", 0)
+    work.wait_for("q", RunStatus.PAUSED)
+    assert (
+        work.status("soon") is RunStatus.QUEUED
+    )  # for ten minutes, while there is only this worker
+    work.start()
+    work.wait_for("soon", RunStatus.COMPLETED)
+    now = work.journal.database.now()
+    for run_id in ("delayed", "r", "q", "soon"):
+        times = [each.at for each in work.journal.read_sync(run_id)]
+        assert all(abs(now - at) < 300 for at in times), "records have the time of the database"
 
 
 def test_a_worker_that_cannot_work_is_refused(journal: QueueJournal) -> None:
@@ -311,6 +349,10 @@ def test_a_worker_needs_no_more_than_the_documented_rights(work: Any) -> None:
             (question,) = asyncio.run(Questions.read(journal, "r")).open
             asyncio.run(post_answer(journal, "r", question.id, Decision.allow(), by="ann"))
             work.wait_for_call("r", 0)
+            answers = [
+                each.by for each in journal.read_sync("r") if isinstance(each, ApprovalAnswered)
+            ]
+            assert answers == ["inbox: ann (database role worker)"]
     finally:
         work.close()
         work.postgres.ask("DROP OWNED BY worker")

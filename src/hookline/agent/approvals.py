@@ -244,7 +244,7 @@ def _answer_from_inbox(run: Run, approval: PendingApproval) -> tuple[Decision | 
     found = None if run.inbox is None else run.inbox.answer_to(approval)
     if found is None or _is_expired(run, approval):
         return None, ""
-    return found.decision, f"{FROM_INBOX}{found.by}"
+    return found.decision, f"{FROM_INBOX}{found.who}"
 
 
 def _question_after_bad_edit(approval: PendingApproval, problem: str) -> PendingApproval:
@@ -403,7 +403,7 @@ async def _from_approver(run: Run, approval: PendingApproval) -> tuple[Decision 
             raise
         return Decision.deny(f"the approver failed ({type(error).__name__}: {in_words(error)})"), by
     if isinstance(answer, InboxAnswer):
-        return answer.decision, f"{FROM_INBOX}{answer.by}"
+        return answer.decision, f"{FROM_INBOX}{answer.who}"
     return _as_decision(answer), by
 
 

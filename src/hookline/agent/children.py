@@ -25,7 +25,9 @@ from hookline.journal import (
     Durable,
     Record,
     RunFinished,
+    RunReopened,
     StatusChanged,
+    Stored,
     fold,
     story_of,
     with_remembered,
@@ -456,6 +458,20 @@ async def fail_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that process after process took up, and none of them made a step of it."""
     settled = await _settled_state(durable)
     await end_idle(durable, settled, at, why, RunStatus.FAILED, StopReason.ATTEMPTS)
+
+
+async def take_back_end(durable: Stored, at: float) -> None:
+    """Open a run again that `fail_idle` ended. Children that were ended with it stay so."""
+    records = durable.records
+    end = max(number for number, each in enumerate(records) if isinstance(each, StatusChanged))
+    while isinstance(records[end - 1], ChildFinished) and records[end - 1].at == records[end].at:
+        end -= 1
+    story = await story_of(records[:end], durable.store)
+    status = RunStatus.PAUSED if story.is_finished else RunStatus.RUNNING
+    if story.queued is not None:
+        status = RunStatus.QUEUED
+    head = (durable.records[0].run_id, len(records), at)
+    durable.append(RunReopened(*head, records=end, status=status))
 
 
 async def _settled_state(durable: Durable) -> AgentState:

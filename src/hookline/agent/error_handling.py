@@ -53,6 +53,7 @@ async def on_error(
     nothing to decide: it happened outside a step, and the run cannot continue. A hook that stops or forbids ends the
     run whatever the policy says: it is stopped, not lost.
     """
+    run.check_claim()
     since_success = _count(run, error_class)
     failures = attempt or since_success
     call_id = call.id if call is not None else ""

@@ -107,7 +107,7 @@ async def resume_from_journal(
     if story.queued is not None:
         await _note_attempt(definition, journal, durable)
         return _begin_queued(definition, durable, story.queued)
-    _report_version(durable.records, definition.version)
+    _report_version(durable.records, definition)
     paused = story.is_finished
     if paused and isinstance(durable.records[0], RunQueued):
         await _note_attempt(definition, journal, durable)
@@ -155,10 +155,11 @@ async def _end_cancelled(
     return recorded_result(story, durable.records, definition.plans.output)
 
 
-def _report_version(records: Sequence[Record], version: str) -> None:
+def _report_version(records: Sequence[Record], definition: Definition) -> None:
     """Say so when another version of the agent continues a run than drove it last. The record says it too."""
     versions = [each.agent_version for each in records if isinstance(each, RunStarted | RunTakenUp)]
-    if versions[-1] != version:
+    version = definition.version
+    if versions[-1] not in (version, *definition.accepts):
         was, now = (
             f"version {each!r}" if each else "no version" for each in (versions[-1], version)
         )
@@ -185,7 +186,7 @@ async def _first_answers(
         if isinstance(message, InboxAnswer):
             approval = waiting.get(message.question)
             if approval is not None and approval.fingerprint == message.fingerprint:
-                first[message.question] = FirstAnswer(message.decision, message.by)
+                first[message.question] = FirstAnswer(message.decision, message.who)
     return first
 
 

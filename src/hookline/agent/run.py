@@ -42,7 +42,7 @@ from hookline.agent.run_index import RunIndex
 from hookline.definition import Clock, Definition
 from hookline.definition.definition import CancelSource, Plans
 from hookline.drivers.base import awaitable
-from hookline.errors import ModelError, where_raised
+from hookline.errors import ModelError, RunHandedOverError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
 from hookline.hooks import (
     Entry,
@@ -415,6 +415,14 @@ class Run:
         return point.context(
             point=point, state=self.state, evaluations=self.evaluations, live=self, **fields
         )
+
+    def check_claim(self) -> None:
+        """Leave a run that another process may have by now: its hooks are asked there."""
+        if self.durable.is_lost:
+            raise RunHandedOverError(
+                f"run '{self.run_id}' is left to whoever claims it next: this process has lost it.",
+                remedy="Resume the run: what was committed is there.",
+            )
 
     async def ask(
         self,

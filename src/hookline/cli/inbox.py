@@ -61,7 +61,7 @@ async def _approve(journal: JournalStore, run_id: str, arguments: argparse.Names
     question = _find(questions, arguments.question)
     no = Decision.deny(arguments.reason or "a person said no")
     decision = no if arguments.denies else Decision.allow()
-    message = await post_answer(journal, run_id, question, decision, by=_who(arguments))
+    message = await post_answer(journal, run_id, question, decision, by=who_answers(arguments.by))
     if message is None:
         print_text(f"question {question} has this answer already.")
     else:
@@ -78,7 +78,9 @@ def cancel(arguments: argparse.Namespace) -> int:
 
 
 async def _cancel(journal: JournalStore, run_id: str, arguments: argparse.Namespace) -> int:
-    message = await post_cancel(journal, run_id, by=_who(arguments), reason=arguments.reason)
+    message = await post_cancel(
+        journal, run_id, by=who_answers(arguments.by), reason=arguments.reason
+    )
     run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
     while True:
         story = await story_of(await journal.read(run_id), journal)
@@ -105,11 +107,10 @@ async def _cancel(journal: JournalStore, run_id: str, arguments: argparse.Namesp
             await durable.close()
 
 
-def _who(arguments: argparse.Namespace) -> str:
+def who_answers(given: str = "") -> str:
     """Who answers: what --by says, or the user and the machine."""
-    given: str = arguments.by.strip()
-    if given:
-        return given
+    if given.strip():
+        return given.strip()
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name
@@ -152,7 +153,7 @@ def _list(
         print_text(f"{format_call(each.tool_call)}, {asked}")
         answer = posted.get((each.id, each.fingerprint))
         if answer is not None:  # the run has not taken it yet
-            print_text(f"  answered: {answer.decision.answer.value}, by {printable(answer.by)}")
+            print_text(f"  answered: {answer.decision.answer.value}, by {printable(answer.who)}")
             continue
         command = f"hookline approve {run_id}{_flag(arguments)} {shlex.quote(each.id)}"
         print(f"  yes: {command}")

@@ -51,10 +51,16 @@ def new_run_id() -> str:
     return f"{time.strftime('%m%d-%H%M')}-{secrets.token_hex(3)}"
 
 
+def is_in_database(arguments: argparse.Namespace) -> bool:
+    """Whether a command is about a database, which it or the variable names."""
+    is_named = bool(os.environ.get(_DATABASE)) and not arguments.journal
+    return arguments.database is not None or is_named
+
+
 def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
     """The journal in the database that a command or the variable names; None if it is about a file."""
     url: str | None = arguments.database
-    if url is None and (arguments.journal or not os.environ.get(_DATABASE)):
+    if not is_in_database(arguments):
         return None
     from hookline.journal.postgres import PostgresJournal
 
@@ -62,11 +68,12 @@ def database_of(arguments: argparse.Namespace) -> PostgresJournal | None:
     return PostgresJournal(url, schema=arguments.schema)
 
 
-def queue_of(arguments: argparse.Namespace) -> QueueJournal:
+def queue_of(arguments: argparse.Namespace, *, warns: bool = True) -> QueueJournal:
     """The journal with a queue in the database that a command or the variable names."""
     from hookline.workers import QueueJournal
 
-    _warn_of_password(arguments.database)
+    if warns:
+        _warn_of_password(arguments.database)
     return QueueJournal(arguments.database, schema=arguments.schema)
 
 
@@ -91,10 +98,16 @@ def open_any_run(arguments: argparse.Namespace, *, posts: bool = False) -> tuple
         journal, run_id, _flags = open_run(arguments)
         return journal, run_id
     run_id = find_in_database(database, arguments.run_id)
-    if posts and isinstance(database.read_sync(run_id)[0], RunQueued):
-        database.close_sync()
-        database = queue_of(arguments)  # what is posted also queues the run
-    return database, run_id
+    return (with_queue(arguments, database, run_id) if posts else database), run_id
+
+
+def with_queue(
+    arguments: argparse.Namespace, database: PostgresJournal, run_id: str
+) -> PostgresJournal:
+    """The journal for a command that changes a run: one that was submitted is also in the queue."""
+    if isinstance(database.read_sync(run_id)[0], RunQueued):
+        return queue_of(arguments, warns=False)
+    return database
 
 
 def find_in_database(journal: PostgresJournal, given: str) -> str:

@@ -251,7 +251,8 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
 def _resume_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Continue a run, with the current configuration and the flags that the run was started with; --set overrides "
-        "both. If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the terminal."
+        "both. If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the "
+        "terminal. With a database, workers continue the run, and this command waits for them."
     )
     parser.set_defaults(run="resume:run")
     _add_run_argument(parser)
@@ -263,6 +264,7 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     _add_trust_flag(parser)
     _add_output_flags(parser)
+    _add_database_flags(parser)
     _add_setting_flags(parser)
 
 
@@ -577,7 +579,43 @@ def _submit_flags(parser: argparse.ArgumentParser) -> None:
     add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
     add("--priority", metavar="N", type=int, help="1 is first; without it before all that have one")
     add("--delay", metavar="SECONDS", type=float, help="do not begin before that")
+    version = "only a worker whose agent accepts this version begins the run"
+    add("--agent-version", metavar="VERSION", default="", help=version)
     _add_database_flags(parser)
+
+
+def _queue_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The queues in which runs wait for workers."
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    change = actions.add_parser("set", help="set limits; those that are not named stay as they are")
+    change.set_defaults(run="queues:set_limits")
+    add = change.add_argument
+    add("name", metavar="NAME", help="the queue")
+    add("--concurrency", metavar="N", help="runs at once on all workers together, or none")
+    add("--rate", metavar="RUNS/SECONDS", help="runs that begin in so many seconds, or none")
+    add("--max-length", metavar="N", help="refuse runs when so many wait, or none")
+    _add_database_flags(change)
+
+
+def _schedule_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Runs that workers submit at the times that a cron line names."
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    change = actions.add_parser("set", help="add a schedule, or replace the one of that name")
+    change.set_defaults(run="queues:set_schedule")
+    add = change.add_argument
+    add("name", metavar="NAME", help="the ids of its runs begin with this")
+    add("cron", metavar="CRON", help='minute, hour, day, month and day of the week: "0 2 * * *"')
+    add("prompt", help="what the agent is asked")
+    add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
+    add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
+    add("--timezone", metavar="ZONE", default="UTC", help="for example Europe/Berlin (UTC)")
+    listing = actions.add_parser("list", help="list the schedules, the next one first")
+    listing.set_defaults(run="queues:list_schedules")
+    removal = actions.add_parser("remove", help="remove a schedule")
+    removal.set_defaults(run="queues:remove_schedule")
+    removal.add_argument("name", metavar="NAME")
+    for action in (change, listing, removal):
+        _add_database_flags(action)
 
 
 def _completion_flags(parser: argparse.ArgumentParser) -> None:
@@ -613,6 +651,8 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "database": ("make the tables of a journal in PostgreSQL", _database_flags),
     "worker": ("drive queued runs, as one of many processes", _worker_flags),
     "submit": ("queue a run for a worker", _submit_flags),
+    "queue": ("set the limits of a queue", _queue_flags),
+    "schedule": ("submit runs at certain times", _schedule_flags),
     "completion": ("print a completion script for your shell", _completion_flags),
 }
 """Each command: a summary, and the function that describes it, adds its flags and names what it runs."""

@@ -11,7 +11,7 @@ import msgspec
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
 from hookline.cli.guards import Guards, require_guards
-from hookline.cli.journal_location import journal_at, new_run_id, open_run
+from hookline.cli.journal_location import is_in_database, journal_at, new_run_id, open_run
 from hookline.cli.recorded_runs import (
     Invocation,
     InvocationRecorder,
@@ -21,6 +21,7 @@ from hookline.cli.recorded_runs import (
     limit_reached,
     wider_place,
 )
+from hookline.cli.workers import resume_queued
 from hookline.config import Layer
 from hookline.errors import UnknownSessionError, UsageError
 from hookline.journal import Record, RunFinished, SQLiteJournal, Story, story_of
@@ -34,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
             "--reason is for a denied call, and nothing is denied.",
             remedy="Say no to a question: --deny ID, or --deny all.",
         )
+    if is_in_database(arguments):
+        return resume_queued(arguments)
     journal, run_id, flags = open_run(arguments)
     if arguments.accept_loss:
         journal.close_sync()

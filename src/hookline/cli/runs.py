@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import (
     database_of,
@@ -17,7 +19,9 @@ from hookline.cli.journal_location import (
     find_run,
     open_any_run,
     outer_runs,
+    queue_of,
     recorded_runs,
+    with_queue,
 )
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
@@ -25,7 +29,7 @@ from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
 from hookline.cli.terminal import fit_text, list_width, print_text, printable
 from hookline.config import load
-from hookline.errors import UnknownRunError
+from hookline.errors import HooklineError, UnknownRunError
 from hookline.journal import (
     CallSettled,
     ChildStarted,
@@ -39,8 +43,9 @@ from hookline.journal import (
     RunStarted,
     story_of,
 )
-from hookline.state import Message, ToolMessage, UserMessage
+from hookline.state import Message, RunStatus, ToolMessage, UserMessage
 
+_UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
 _MOST_EARLIER = 20
 """Messages of an earlier run that are shown, each in a line."""
 
@@ -51,12 +56,13 @@ def list_runs(arguments: argparse.Namespace) -> int:
     database = database_of(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
-        found: list[tuple[JournalStore, str]] = [
-            find_run(settings, given)
-            if database is None
-            else (database, find_in_database(database, given))
-            for given in arguments.delete
-        ]
+        found: list[tuple[JournalStore, str]] = []
+        for given in arguments.delete:
+            if database is None:
+                found.append(find_run(settings, given))
+            else:
+                run_id = find_in_database(database, given)
+                found.append((with_queue(arguments, database, run_id), run_id))
         _delete(found, with_later=arguments.with_later)
         return Exit.DONE
     if database is None:
@@ -70,8 +76,20 @@ def list_runs(arguments: argparse.Namespace) -> int:
         print_text(f"of {count}, none is {arguments.status}", sys.stderr)
     elif not infos and not arguments.json:
         print_text('no runs here yet: hookline run "..."', sys.stderr)
-    _print(wanted[: arguments.limit], arguments.json)
+    shown = wanted[: arguments.limit]
+    _print(shown, arguments.json, {} if database is None else _why_waiting(arguments, shown))
     return Exit.DONE
+
+
+def _why_waiting(arguments: argparse.Namespace, infos: list[RunInfo]) -> dict[str, str]:
+    """Why runs in a database wait. Without a queue there, or the right to see it, nobody knows."""
+    if all(info.status not in _UNFINISHED for info in infos):
+        return {}
+    try:
+        with queue_of(arguments, warns=False) as journal:
+            return journal.why_waiting_sync(*infos)
+    except HooklineError:
+        return {}
 
 
 def _delete(found: list[tuple[JournalStore, str]], *, with_later: bool) -> None:
@@ -87,9 +105,11 @@ def _delete(found: list[tuple[JournalStore, str]], *, with_later: bool) -> None:
         journal.close_sync()
 
 
-def _print(infos: list[RunInfo], as_json: bool) -> None:
+def _print(infos: list[RunInfo], as_json: bool, waits: dict[str, str]) -> None:
     if as_json:
-        print_json(*infos)
+        for info in infos:
+            why = waits.get(info.run_id)
+            print_json(info if why is None else msgspec.to_builtins(info) | {"waits": why})
         return
     room = list_width(sys.stdout)
     widest = max((len(info.run_id) for info in infos), default=0)
@@ -99,6 +119,8 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
         prompt = printable(info.prompt) or "(continued without a new prompt)"
         line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {prompt}"
         print(fit_text(line, room))
+        if info.run_id in waits:
+            print(fit_text(f"  waits: {printable(waits[info.run_id])}", room))
 
 
 def show_run(arguments: argparse.Namespace) -> int:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hookline.agent import Agent, AgentBuilder
-from hookline.cli.exits import Exit
-from hookline.cli.journal_location import queue_of
+from hookline.agent import Agent, AgentBuilder, RunResult
+from hookline.cli.console import answers_from_flags
+from hookline.cli.exits import Exit, exit_of
+from hookline.cli.inbox import who_answers
+from hookline.cli.journal_location import find_in_database, queue_of
+from hookline.cli.json_output import print_json
+from hookline.cli.options import refuse_settings
+from hookline.cli.screen import Screen, format_call
 from hookline.cli.target import find_target
-from hookline.errors import BuildError, HooklineError
+from hookline.cli.terminal import printable
+from hookline.errors import BuildError, HooklineError, UsageError
+from hookline.journal import Questions, RunQueued
+
+if TYPE_CHECKING:
+    from hookline.workers import QueueJournal
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -49,9 +62,65 @@ def submit(arguments: argparse.Namespace) -> int:
             queue=arguments.queue,
             priority=arguments.priority,
             delay=arguments.delay,
+            version=arguments.agent_version,
         )
-    print(run_id)
+        print(run_id)
+        why = journal.why_no_worker_sync(
+            arguments.agent, queue=arguments.queue, version=arguments.agent_version
+        )
+    if why:
+        print(f"hookline: run {run_id} is queued and waits: {printable(why)}.", file=sys.stderr)
     return Exit.DONE
+
+
+def resume_queued(arguments: argparse.Namespace) -> int:
+    """Have workers continue a run, wait for them, and show what came of it."""
+    refuse_settings(arguments)
+    if arguments.accept_loss:
+        raise UsageError("--accept-loss is for a journal in a file.")
+    journal = queue_of(arguments)
+    with journal:
+        run_id = find_in_database(journal, arguments.run_id)
+        questions = asyncio.run(Questions.read(journal, run_id)).open
+        given = (arguments.yes, arguments.no, arguments.reason)
+        answers = answers_from_flags(questions, *given) if questions or any(given) else {}
+        _warn_if_nobody_drives(journal, run_id, is_answered=bool(answers))
+        result = journal.resume_sync(run_id, answers, by=who_answers())
+    _show(result, arguments)
+    return exit_of(result.status, result.stop_reason)
+
+
+def _warn_if_nobody_drives(journal: QueueJournal, run_id: str, *, is_answered: bool) -> None:
+    """Say why the command may wait for long."""
+    from hookline.workers.registry import wanted_version
+
+    records = journal.read_sync(run_id)
+    queued = records[0]
+    waits = is_answered or not asyncio.run(journal.is_at_rest(run_id, records))
+    if isinstance(queued, RunQueued) and waits:
+        version = wanted_version(records) or ""
+        why = journal.why_no_worker_sync(queued.agent_id, queue=queued.queue, version=version)
+        if why:
+            print(f"hookline: run {run_id} waits: {printable(why)}.", file=sys.stderr)
+
+
+def _show(result: RunResult, arguments: argparse.Namespace) -> None:
+    """Print the answer, and what to do next."""
+    if arguments.json:
+        print_json(result.records[-1])
+        return
+    screen = Screen(quiet=arguments.quiet)
+    screen.finish(result)
+    for each in result.pending:
+        asked = f"asked by {printable(each.asked_by)}: {printable(each.reason)}"
+        screen.say(f"waiting: {format_call(each.tool_call)}, {asked}")
+        command = f"hookline resume {result.run_id} --database URL"
+        screen.say(f"  yes: {command} --allow '{each.id}'")
+        screen.say(f"  no:  {command} --deny '{each.id}'")
+    if not arguments.quiet or not result.is_completed:
+        ending = result.state.ending
+        why = f": {printable(ending.reason)}" if ending and not result.is_completed else ""
+        screen.say(f"hookline: run {result.run_id} is {result.status.value}{why}")
 
 
 def _load_agents(target: str) -> dict[str, Agent]:

@@ -198,6 +198,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """Where the driver comes from, if the builder was not given one."""
     version: str = ""
     """What the records say which version of the agent made them."""
+    accepts: tuple[str, ...] = ()
+    """Other versions whose runs it continues."""
     system_prompt: str = ""
     provider_tools: tuple[str, ...] = ()
     """Tools that the provider may run itself, by name."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline.errors import JournalError, StateVersionError
+from hookline.errors import JournalError, NewerRunError, StateVersionError
 from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo
 from hookline.journal.stored_form import StoredForm
@@ -173,7 +173,7 @@ def decode_all(stored: StoredRun) -> list[Record]:
             records.append(form.decode(row.body))
     except StateVersionError as error:
         # The chain is whole, so this is what was written: by a version that knows more than this one.
-        raise JournalError(
+        raise NewerRunError(
             f"record {len(records)} of run '{stored.info.run_id}' cannot be understood: {error.message}",
             remedy=error.remedy or "Upgrade hookline to read it.",
         ) from None

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from hookline.errors import HooklineError, UnknownRunError, UsageError
+from hookline.errors import HooklineError, RunHandedOverError, UnknownRunError, UsageError
 from hookline.journal.record import Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.store import Claim, JournalStore
 from hookline.state import AssistantMessage, Attachment, Decision, Log, Message
@@ -71,6 +71,11 @@ class Durable:
     @property
     def is_after_loss(self) -> bool:
         """Whether records of the step that continues may be lost, so that what is not on record may have happened."""
+        return False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process may have the run by now: nothing more is written here."""
         return False
 
     @property
@@ -247,6 +252,14 @@ class Stored(Durable):
         if self._lost_steps is None:
             return False
         return sum(isinstance(each, StepFinished) for each in self.records) <= self._lost_steps
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the claim was lost: the store says so, also for a write of nothing."""
+        if self._claim is None:
+            return False
+        last = self._claim.write(())
+        return last.done() and isinstance(last.exception(), RunHandedOverError)
 
     @property
     def store(self) -> JournalStore:

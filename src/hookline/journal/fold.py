@@ -27,6 +27,7 @@ from hookline.journal.record import (
     StepFinished,
     StepPaused,
     start_of,
+    without_ends_taken_back,
 )
 from hookline.journal.store import JournalStore
 from hookline.state import (
@@ -142,7 +143,7 @@ def _known_states(journal: ReadsEarlier) -> dict[str, AgentState]:
 
 def _fold(records: Iterable[Record], before: AgentState | None) -> Story:
     folding = _Folding(before)
-    for record in records:
+    for record in without_ends_taken_back(records):
         folding.add(record)
     if folding.state is None or folding.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")

@@ -37,6 +37,13 @@ class InboxAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="answer", omit_
     by: str
     at: float = msgspec.field(default_factory=time.time)
     id: str = msgspec.field(default_factory=_new_id)
+    role: str = ""
+    """Who was connected to the database, as the server says it. What is posted with a message does not count."""
+
+    @property
+    def who(self) -> str:
+        """Who answered: the name that was given, and the role."""
+        return _who(self)
 
 
 class InboxCancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel", omit_defaults=True):
@@ -47,14 +54,22 @@ class InboxCancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel", omit_
     reason: str = ""
     at: float = msgspec.field(default_factory=time.time)
     id: str = msgspec.field(default_factory=_new_id)
+    role: str = ""
 
     @property
     def words(self) -> str:
         """Why the run ended."""
-        return f"cancelled by {self.by}" + (f": {self.reason}" if self.reason else "")
+        return f"cancelled by {_who(self)}" + (f": {self.reason}" if self.reason else "")
 
 
 InboxMessage: TypeAlias = InboxAnswer | InboxCancel
+
+
+def _who(message: InboxMessage) -> str:
+    """The role stands last: the server wrote it, and the name is what somebody says."""
+    return f"{message.by} (database role {message.role})" if message.role else message.by
+
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[InboxMessage] = msgspec.json.Decoder(InboxMessage)
 
@@ -64,9 +79,10 @@ def encode_message(message: InboxMessage) -> bytes:
     return _encoder.encode(message)
 
 
-def decode_message(text: str | bytes) -> InboxMessage:
-    """A message from a store. Raises msgspec.ValidationError or UsageError."""
-    return _decoder.decode(text)
+def decode_message(text: str | bytes, role: str = "") -> InboxMessage:
+    """A message from a store, which may know the role of whoever posted it. Raises ValidationError or UsageError."""
+    message = _decoder.decode(text)
+    return message if message.role == role else msgspec.structs.replace(message, role=role)
 
 
 def is_new(message: InboxMessage, known: Iterable[InboxMessage]) -> bool:
@@ -87,7 +103,7 @@ def is_new(message: InboxMessage, known: Iterable[InboxMessage]) -> bool:
             message.question,
             message.fingerprint,
         ):
-            FirstAnswer(each.decision, each.by).check_same(message.question, message.decision)
+            FirstAnswer(each.decision, each.who).check_same(message.question, message.decision)
             return False
     return True
 

@@ -65,6 +65,8 @@ class RunQueued(Record, frozen=True, gc=False, omit_defaults=True, tag="run_queu
     prompt: str = ""
     queue: str = ""
     """Where it waits, also when it continues after a pause."""
+    agent_version: str = ""
+    """The version of the agent that was asked for. Without one, the worker that begins the run decides."""
 
 
 class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):
@@ -94,6 +96,15 @@ class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_u
     """The end of the journal was lost, and somebody accepted that: what is not on record may have happened."""
     agent_version: str = ""
     """The version of the agent that continues it."""
+
+
+class RunReopened(Record, frozen=True, gc=False, omit_defaults=True, tag="run_reopened"):
+    """A run that had failed because no process made a step of it may be taken up again."""
+
+    records: int = 0
+    """How many of its records count. Those between them and this one said how it ended."""
+    status: RunStatus = RunStatus.RUNNING
+    """What it is now, as before its end."""
 
 
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
@@ -412,6 +423,18 @@ class RunHandedOver(Record, frozen=True, gc=False, omit_defaults=True, tag="hand
 def start_of(records: Iterable[Record]) -> RunStarted | None:
     """The record with which a run began; None while it is queued. Usually it is the first one."""
     return next((record for record in records if isinstance(record, RunStarted)), None)
+
+
+def without_ends_taken_back(records: Iterable[Record]) -> list[Record]:
+    """The records that count: without the ends after which a run was opened again."""
+    kept: list[Record] = []
+    for record in records:
+        if isinstance(record, RunReopened):
+            while kept and kept[-1].seq >= record.records:
+                kept.pop()
+        else:
+            kept.append(record)
+    return kept
 
 
 def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:

@@ -20,6 +20,7 @@ AnyRecord: TypeAlias = (
     | records.RunStarted
     | records.PromptSubmitted
     | records.RunTakenUp
+    | records.RunReopened
     | records.StepStarted
     | records.HookRan
     | records.HooksPassed

@@ -14,6 +14,7 @@ from hookline.journal.record import (
     Record,
     RunFinished,
     RunQueued,
+    RunReopened,
     RunStarted,
     StatusChanged,
     StepFinished,
@@ -31,7 +32,15 @@ from hookline.state.frozen import valid_text
 
 _JOURNALLED: frozenset[type] = frozenset(get_args(AnyRecord))
 _SUMMARISED: frozenset[type] = frozenset(
-    {RunQueued, RunStarted, PromptSubmitted, StepFinished, StatusChanged, RunFinished}
+    {
+        RunQueued,
+        RunStarted,
+        RunReopened,
+        PromptSubmitted,
+        StepFinished,
+        StatusChanged,
+        RunFinished,
+    }
 )
 _LONGEST_PROMPT = 300
 """Characters of a prompt in a list. The summary is written with every batch, so it stays small."""
@@ -158,7 +167,7 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
                 parent = valid_text(record.parent_run_id)
             if record.continues is not None:
                 continues = record.continues.run_id
-        elif isinstance(record, StatusChanged | RunFinished):
+        elif isinstance(record, StatusChanged | RunFinished | RunReopened):
             status = record.status
     return RunInfo(
         run_id=info.run_id,

@@ -64,6 +64,9 @@ class RunEnd(msgspec.Struct, frozen=True, gc=False):
 class Tables:
     """Reads with a connection, as long as its transaction is open."""
 
+    _role_column = "''"
+    """Who posted a message. A file has no roles."""
+
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
@@ -178,10 +181,12 @@ class Tables:
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
         """The messages for these runs, in order."""
         condition, value = self._is_one_of(run_ids)
-        query = f"SELECT {self._bytes('message')} FROM inbox WHERE run_id {condition} ORDER BY id"
-        rows = self._rows(query, value)
+        columns = f"{self._bytes('message')}, {self._role_column}"
+        rows = self._rows(
+            f"SELECT {columns} FROM inbox WHERE run_id {condition} ORDER BY id", value
+        )
         try:
-            return [decode_message(_bytes(text)) for (text,) in rows]
+            return [decode_message(_bytes(text), role) for text, role in rows]
         except (msgspec.DecodeError, UsageError) as error:
             raise JournalError(
                 f"the journal '{self._path}' is damaged: an inbox holds {error}.",

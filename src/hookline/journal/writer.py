@@ -24,7 +24,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias, TypeVar
 
-from hookline.errors import HooklineError, JournalError
+from hookline.errors import HooklineError, JournalError, RunHandedOverError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
@@ -495,8 +495,9 @@ class RunClaim:
         """Why nothing more is written, once a write has failed: a journal has no holes."""
         error = self.failure
         assert error is not None
+        kind = RunHandedOverError if isinstance(error, RunHandedOverError) else JournalError
         words = f"run '{self.run_id}' is not written any more, because a write has failed:"
-        return JournalError(f"{words} {error.message}", remedy=error.remedy)
+        return kind(f"{words} {error.message}", remedy=error.remedy)
 
     def give_back(self) -> Future[None]:
         """Let others have the run when what is queued is written. The future is done when they can."""
@@ -617,7 +618,7 @@ def _given_back_error(run_id: str) -> JournalError:
 
 def conflict_error(run_id: str) -> JournalError:
     """Somebody else has written to the run in spite of the lease."""
-    return JournalError(
+    return RunHandedOverError(
         f"run '{run_id}' was written or deleted by another process or task.",
         remedy="Read it again before you continue. Next to a file, see who removed the file that ends in -lease.",
     )

@@ -21,6 +21,7 @@ from hookline.journal import (
     StepPaused,
     hooks_in,
 )
+from hookline.journal.record import without_ends_taken_back
 from hookline.state import (
     ErrorInfo,
     PendingApproval,
@@ -193,7 +194,7 @@ def driven_records(records: Iterable[Record]) -> Iterator[Record]:
     A child that waits when its run continues without it ends by its record alone.
     """
     is_going = True
-    for record in records:
+    for record in without_ends_taken_back(records):
         is_going = isinstance(record, RunStarted) or (
             is_going and not isinstance(record, RunQueued)
         )

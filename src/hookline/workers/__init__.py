@@ -5,6 +5,8 @@ and nothing else.
 """
 
 from hookline.workers.queue import QueueJournal
+from hookline.workers.registry import WorkerInfo
+from hookline.workers.schedules import Schedule
 from hookline.workers.worker import Worker
 
-__all__ = ["QueueJournal", "Worker"]
+__all__ = ["QueueJournal", "Schedule", "Worker", "WorkerInfo"]

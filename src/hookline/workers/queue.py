@@ -6,36 +6,74 @@ is there without the other. The engine's tables are in a schema of their own, be
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from hookline._sync import sync_form
-from hookline.errors import UnknownRunError, UsageError
+from hookline.agent.children import take_back_end
+from hookline.agent.result import RunResult, recorded_result
+from hookline.errors import (
+    JournalError,
+    NewerRunError,
+    QueueFullError,
+    RunHandedOverError,
+    UnknownRunError,
+    UsageError,
+)
 from hookline.extras import install_command
-from hookline.journal import InboxMessage, PostgresJournal, RunQueued, StoredForm
+from hookline.journal import (
+    InboxAnswer,
+    InboxMessage,
+    PostgresJournal,
+    Questions,
+    Record,
+    RunFinished,
+    RunQueued,
+    StoredForm,
+    post_answer,
+    reopen,
+    story_of,
+)
 from hookline.journal.chain import Row, StoredRun, anchor, link
 from hookline.journal.postgres.database import Connection, Database, from_column
 from hookline.journal.postgres.store import add_message
 from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
 from hookline.journal.run_info import RunInfo, summarise
 from hookline.journal.writer import RunClaim
-from hookline.state import checked_text
+from hookline.state import Decision, RunStatus, StopReason, checked_text
+from hookline.workers.registry import WorkerInfo, wanted_version, why_no_worker
+from hookline.workers.schedules import (
+    Schedule,
+    delete_schedule,
+    read_schedules,
+    take_due,
+    time_after,
+    write_next_time,
+    write_schedule,
+)
 
 try:
+    import psycopg
     import sqlalchemy
     from dbos import (
         DBOSClient,
         DBOSPortableJSONSerializer,
         EnqueueOptions,
+        Queue,
         WorkflowSerializationFormat,
     )
+    from psycopg import sql
 except ImportError:
     raise UsageError(
         "workers need the package 'dbos'.",
@@ -45,7 +83,15 @@ except ImportError:
 WORKFLOW = "hookline_run"
 """The name of the one workflow. Its body drives a run."""
 DEFAULT_QUEUE = "default"
+_log = logging.getLogger("hookline.workers")
 _POLL_SECONDS = 0.5
+_POLL_PARKED_SECONDS = 2.0
+_AFTER_EXPIRY_SECONDS = 0.1
+_EXPIRY = "expiry"
+_LIVE = ("ENQUEUED", "DELAYED", "PENDING")
+_UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
+_TOGETHER = 100
+"""Runs in one transaction of `submit_many`. Nobody else begins a run meanwhile, so it is a matter of milliseconds."""
 _HELD = """
 SELECT (classid::bigint << 32 | objid::bigint) FROM pg_locks
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -60,11 +106,23 @@ FROM "{{schema}}".workflow_status WHERE name = '{WORKFLOW}' AND status = 'ENQUEU
 
 
 class QueueEntry(NamedTuple):
-    """An entry of the queue that a worker has taken and not finished."""
+    """An entry of the queue that is not finished."""
 
     id: str
     queue: str
     worker: str
+    """The one that has taken it, if it is `PENDING`."""
+    status: str
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self.id.rpartition(":")[0]
+
+    @property
+    def cause(self) -> str:
+        """Why it was queued, without a colon."""
+        return self.id.rpartition(":")[2]
 
 
 class WaitingRuns(NamedTuple):
@@ -77,11 +135,21 @@ class WaitingRuns(NamedTuple):
 
 
 class QueueJournal(PostgresJournal):
-    """A journal in PostgreSQL whose runs are driven by workers: `submit` queues a run, an answer queues it again."""
+    """A journal in PostgreSQL whose runs are driven by workers: `submit` queues a run, an answer queues it again.
 
-    def __init__(self, url: str | None = None, *, schema: str = "hookline") -> None:
+    The tables of the engine are in `engine_schema`; the default is that of the journal with `_dbos`. An application
+    that has a DBOS of its own in the same database names its schema, `dbos` if it has not said otherwise.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        schema: str = "hookline",
+        engine_schema: str | None = None,
+    ) -> None:
         super().__init__(url, schema=schema)
-        self.engine_schema = f"{schema[:58]}_dbos"
+        self.engine_schema = engine_schema or f"{schema[:58]}_dbos"
         """Where the tables of the engine are."""
         self.engine = sqlalchemy.create_engine(
             "postgresql+psycopg://", creator=partial(_connect, self._database), pool_pre_ping=True
@@ -103,25 +171,194 @@ class QueueJournal(PostgresJournal):
         queue: str = DEFAULT_QUEUE,
         priority: int | None = None,
         delay: float | None = None,
+        version: str = "",
     ) -> str:
         """Queue a run of an agent, which workers know by its name. Returns the id of the run.
 
         The same id with the same prompt is the same run; with another prompt it is a UsageError. A smaller `priority`
         comes first, from 1; without one a run comes before all that have one. `delay` is in seconds, by the clock of
-        the workers.
+        the workers. Only a worker whose agent accepts `version` begins the run; without one any worker that has the
+        agent. Raises QueueFullError when the queue has a maximum length, and has reached it.
         """
-        run_id = os.urandom(16).hex() if run_id is None else _checked_id(run_id)
-        checked_text(prompt, "the prompt")
-        record = RunQueued(run_id, 0, 0.0, agent_id=agent, prompt=prompt, queue=queue)
-        options = self._options(run_id, "start", queue)
-        if priority is not None:
-            options["priority"] = _between("priority", priority, 1, 2**31 - 1)
-        if delay is not None:
-            options["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
-        await self._in_thread(lambda: self._submit(record, options), is_long=True)
-        return run_id
+        run_id = os.urandom(16).hex() if run_id is None else run_id
+        (submitted,) = await self.submit_many(
+            agent, {run_id: prompt}, queue=queue, priority=priority, delay=delay, version=version
+        )
+        return submitted
 
     submit_sync = sync_form(submit)
+
+    async def submit_many(
+        self,
+        agent: str,
+        prompts: Iterable[str] | Mapping[str, str],
+        *,
+        queue: str = DEFAULT_QUEUE,
+        priority: int | None = None,
+        delay: float | None = None,
+        version: str = "",
+    ) -> list[str]:
+        """Queue many runs of an agent, a hundred in each transaction. Returns their ids.
+
+        `prompts` maps ids to prompts: then it can be repeated after an error, and what is queued already stays as it
+        is. Or it has prompts alone.
+        """
+        if not isinstance(prompts, Mapping):
+            prompts = {os.urandom(16).hex(): prompt for prompt in prompts}
+        more: EnqueueOptions = {}  # type: ignore[typeddict-item]
+        if priority is not None:
+            more["priority"] = _between("priority", priority, 1, 2**31 - 1)
+        if delay is not None:
+            more["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
+        records = [
+            RunQueued(
+                _checked_id(run_id),
+                0,
+                0.0,
+                agent_id=agent,
+                prompt=checked_text(prompt, "the prompt"),
+                queue=queue,
+                agent_version=version,
+            )
+            for run_id, prompt in prompts.items()
+        ]
+        for start in range(0, len(records), _TOGETHER):
+            part = records[start : start + _TOGETHER]
+            await self._in_thread(partial(self._submit, part, more), is_long=True)
+        return list(prompts)
+
+    submit_many_sync = sync_form(submit_many)
+
+    async def set_concurrency(self, queue: str, count: int | None) -> None:
+        """Set how many runs of a queue all workers together drive at once. None: as many as they can.
+
+        When it becomes larger, workers follow within half a minute.
+        """
+        if count is not None:
+            _between("concurrency", count, 1, 2**31 - 1)
+
+        def write() -> None:
+            known = self._known_queue(queue)
+            of_worker = known.worker_concurrency
+            if count is not None and of_worker is not None and of_worker > count:
+                known.set_worker_concurrency(count)
+            known.set_global_concurrency(count)
+
+        await self._in_thread(write, is_long=True)
+
+    set_concurrency_sync = sync_form(set_concurrency)
+
+    async def set_rate(self, queue: str, rate: tuple[int, float] | None) -> None:
+        """Set how many runs of a queue all workers together begin in so many seconds. None: as many as they can.
+
+        A run that is taken up again, or continues after an answer, counts again.
+        """
+        if rate is not None:
+            _between("rate", rate[0], 1, 2**31 - 1)
+            _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
+        limiter = None if rate is None else {"limit": rate[0], "period": rate[1]}
+        await self._in_thread(
+            lambda: self._known_queue(queue).set_limiter(limiter),  # type: ignore[arg-type]
+            is_long=True,
+        )
+
+    set_rate_sync = sync_form(set_rate)
+
+    async def set_schedule(
+        self,
+        name: str,
+        cron: str,
+        agent: str,
+        prompt: str,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        timezone: str = "UTC",
+    ) -> Schedule:
+        """Submit a run at each time of a cron line, as long as there are workers. Replaces the schedule of that name.
+
+        What was due while there was no worker is submitted once.
+        """
+        checked_text(prompt, "the prompt")
+        made = Schedule(_checked_id(name), cron, timezone, agent, prompt, queue)
+
+        def write() -> Schedule:
+            with self._transaction() as (_, raw):
+                timed = replace(made, next_at=time_after(cron, timezone, self._database.now()))
+                write_schedule(raw, timed)
+                return timed
+
+        return await self._in_thread(write, is_long=True)
+
+    set_schedule_sync = sync_form(set_schedule)
+
+    async def remove_schedule(self, name: str) -> None:
+        """Submit no more runs of a schedule."""
+
+        def remove() -> None:
+            with self._transaction() as (_, raw):
+                if not delete_schedule(raw, name):
+                    raise UsageError(f"there is no schedule '{name}'.")
+
+        await self._in_thread(remove, is_long=True)
+
+    remove_schedule_sync = sync_form(remove_schedule)
+
+    async def schedules(self) -> list[Schedule]:
+        """All schedules, the next one first."""
+
+        def read() -> list[Schedule]:
+            with self._transaction() as (_, raw):
+                return read_schedules(raw)
+
+        return await self._in_thread(read, is_long=True)
+
+    schedules_sync = sync_form(schedules)
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The workers that are alive, and what they can drive."""
+        return await self._in_thread(self._live_workers, is_long=True)
+
+    workers_sync = sync_form(workers)
+
+    async def why_no_worker(
+        self, agent: str, *, queue: str = DEFAULT_QUEUE, version: str = ""
+    ) -> str:
+        """Why no live worker would begin such a run; empty if one would. A run can be submitted all the same."""
+        return why_no_worker(await self.workers(), queue, agent, version or None)
+
+    why_no_worker_sync = sync_form(why_no_worker)
+
+    async def why_waiting(self, *runs: RunInfo) -> dict[str, str]:
+        """Why runs wait, by id. Those that are over, driven, or were not submitted are left out."""
+        unfinished = [each for each in runs if each.status in _UNFINISHED]
+        found = await self._in_thread(
+            lambda: self._entries(_LIVE, [each.run_id for each in unfinished]), is_long=True
+        )
+        workers = await self.workers()
+        reasons = {}
+        for info in unfinished:
+            entries = [each for each in found if each.run_id == info.run_id]
+            try:
+                records = await self.read(info.run_id)
+                why = await self._why_waiting(records, entries, workers)
+            except NewerRunError:
+                why = "it was written by a newer Hookline, and no such worker has taken it"
+                why = "" if any(each.status == "PENDING" for each in entries) else why
+            except UnknownRunError:
+                continue  # it was deleted meanwhile
+            if why:
+                reasons[info.run_id] = why
+        return reasons
+
+    why_waiting_sync = sync_form(why_waiting)
+
+    async def set_max_length(self, queue: str, length: int | None) -> None:
+        """Refuse runs for a queue in which so many wait. None: any number may."""
+        if length is not None:
+            _between("length", length, 1, 2**62)
+        await self._in_thread(lambda: self._set_max_length(queue, length), is_long=True)
+
+    set_max_length_sync = sync_form(set_max_length)
 
     async def post(self, message: InboxMessage) -> None:
         """Keep a message for a run, and queue the run if it was submitted."""
@@ -131,6 +368,62 @@ class QueueJournal(PostgresJournal):
             return
         options = self._options(message.run_id, message.id, queued.queue)
         await self._in_thread(lambda: self._post(message, options), is_long=True)
+
+    async def resume(
+        self, run_id: str, decisions: Mapping[str, Decision] | None = None, *, by: str = ""
+    ) -> RunResult:
+        """Have workers continue a submitted run, and wait until it ends, or waits for answers.
+
+        The answers are posted, by `by`. A run that failed with the reason `attempts` may be taken up again as often as
+        a new one.
+        """
+        records = await self.read(run_id)
+        if not isinstance(records[0], RunQueued):
+            raise UsageError(
+                f"run '{run_id}' was not submitted: no worker drives it.",
+                remedy=f"Continue it where its agent is: agent.resume({run_id!r}).",
+            )
+        for question, decision in (decisions or {}).items():
+            await post_answer(self, run_id, question, decision, by=by)
+        last = records[-1]
+        if isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS:
+            await self._reopen(run_id)
+        records = await self.read(run_id)
+        if not await self.is_at_rest(run_id, records):
+            await self._in_thread(lambda: self._queue_if_nowhere(records), is_long=True)
+        return await self.wait(run_id)
+
+    resume_sync = sync_form(resume)
+
+    async def wait(self, run_id: str) -> RunResult:
+        """Wait until a run has ended, or waits for answers. This process does not drive it."""
+        while True:
+            records = await self.read(run_id)
+            if await self.is_at_rest(run_id, records):
+                while not isinstance(records[-1], RunFinished):
+                    records.pop()  # a worker took it up, and there was nothing to do
+                return recorded_result(await story_of(records, self), records, None)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    wait_sync = sync_form(wait)
+
+    async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+        """Delete a run and its children, or a session and its runs, and their entries in the queue."""
+        deleted = await super().delete(run_id, with_later=with_later)
+        await self._in_thread(self._delete_entries, is_long=True)
+        return deleted
+
+    async def prune(
+        self,
+        *,
+        older_than: timedelta | float | None = None,
+        keep: int | None = None,
+        unfinished: bool = False,
+    ) -> list[str]:
+        """Delete old runs, and the entries in the queue of all that are not in the journal any more."""
+        deleted = await super().prune(older_than=older_than, keep=keep, unfinished=unfinished)
+        await self._in_thread(self._delete_entries, is_long=True)
+        return deleted
 
     async def migrate(self) -> tuple[int, int]:
         """Make the tables of the journal and of the engine, or bring them up to date."""
@@ -154,7 +447,7 @@ class QueueJournal(PostgresJournal):
     def has_lost(self, run_id: str) -> bool:
         """Whether this process had claimed a run, and can write it no more: the connection is lost."""
         claim = self._claimed.get(run_id)
-        return claim is not None and claim.failure is not None
+        return claim is not None and isinstance(claim.failure, RunHandedOverError)
 
     @property
     def client(self) -> DBOSClient:
@@ -170,24 +463,56 @@ class QueueJournal(PostgresJournal):
                 )
             return self._client
 
+    async def register(self, worker: WorkerInfo) -> None:
+        """Say what a worker can drive, which holds the lock with its name."""
+        await self._in_thread(lambda: self._register(worker), is_long=True)
+
     def open_queue(self, name: str, concurrency: int | None = None) -> None:
         """Make a queue. Its limits stay as they are, but for how many runs a worker drives at once."""
-        self.client.register_queue(
-            name, polling_interval_sec=_POLL_SECONDS, on_conflict="never_update"
+        seconds = _POLL_PARKED_SECONDS if "/" in name else _POLL_SECONDS
+        with self._convert_errors():
+            self.client.register_queue(
+                name, polling_interval_sec=seconds, on_conflict="never_update"
+            )
+            self._queues.add(name)
+            if concurrency is not None:
+                queue = self._known_queue(name)
+                # The engine refuses one that is larger than that of all workers together.
+                most = min(concurrency, queue.global_concurrency or concurrency)
+                if queue.worker_concurrency != most:
+                    queue.set_worker_concurrency(most)
+
+    async def is_at_rest(self, run_id: str, records: list[Record]) -> bool:
+        """Whether a worker has nothing to do: the run is over, or waits and nobody has answered."""
+        story = await story_of(records, self)
+        if story.is_over or not story.is_finished:
+            return story.is_over
+        questions = (await Questions.read(self, run_id)).open
+        if not questions or any(each.is_expired(self._database.now()) for each in questions):
+            return False
+        known = {each.id: each.fingerprint for each in questions}
+        return all(
+            isinstance(each, InboxAnswer) and known.get(each.question) != each.fingerprint
+            for each in await self.inbox(run_id)
         )
-        if concurrency is not None:
-            queue = self.client.retrieve_queue(name)
-            assert queue is not None
-            queue.set_worker_concurrency(concurrency)
 
     async def enqueue(self, run_id: str, cause: str, queue: str) -> None:
         """Queue a run again. The same cause queues it once."""
-        options = self._options(run_id, cause, queue)
+        await self._in_thread(
+            lambda: self._enqueue(run_id, self._options(run_id, cause, queue)), is_long=True
+        )
+
+    async def wake_at(self, run_id: str, at: float, queue: str) -> None:
+        """Queue a run that waits for an answer at a time of the database's clock, unless it is delayed already."""
+        cause = f"{_EXPIRY} {at:.3f}"
+        # A worker whose clock is wrong may wake the run too early: then it is queued for the same time again.
+        options = self._options(run_id, f"{cause} {os.urandom(4).hex()}", queue)
+        options["delay_seconds"] = max(0.0, at - self._database.now()) + _AFTER_EXPIRY_SECONDS
 
         def add() -> None:
-            self._know_queue(queue)
-            with self._transaction() as (connection, _):
-                self.client.enqueue_in_transaction(connection, options, run_id)
+            known = self._entries(("DELAYED",), [run_id])
+            if not any(each.cause.startswith(cause) for each in known):
+                self._enqueue(run_id, options)
 
         await self._in_thread(add, is_long=True)
 
@@ -195,9 +520,17 @@ class QueueJournal(PostgresJournal):
         """The runs that wait and have something in their inbox, also what they have read already."""
         return await self._in_thread(self._find_paused_with_messages, is_long=True)
 
+    async def submit_due(self) -> list[str]:
+        """Submit the runs of the schedules whose time is over. Returns their ids."""
+
+        def submit() -> list[str]:
+            return list(iter(self._submit_due, None))
+
+        return await self._in_thread(submit, is_long=True)
+
     async def find_taken(self) -> list[QueueEntry]:
         """What workers have taken and not finished."""
-        return await self._in_thread(lambda: list(self._taken()), is_long=True)
+        return await self._in_thread(lambda: self._entries(("PENDING",)), is_long=True)
 
     def measure_queues(self) -> list[WaitingRuns]:
         """How many runs wait in each queue that has some, by the clock of the database. For any thread."""
@@ -217,43 +550,170 @@ class QueueJournal(PostgresJournal):
     @contextmanager
     def _transaction(self) -> Iterator[tuple[sqlalchemy.Connection, Connection]]:
         """A transaction, for the engine and for the journal."""
+        with self._convert_errors(), self.engine.begin() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            yield connection, raw
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        """Raise errors of PostgreSQL as JournalError, also those that come by way of the engine."""
         try:
-            with self._database.convert_errors("written"), self.engine.begin() as connection:
-                raw = connection.connection.driver_connection
-                assert raw is not None
-                yield connection, raw
-        except sqlalchemy.exc.DBAPIError as error:
+            yield
+        except (psycopg.Error, sqlalchemy.exc.DBAPIError) as error:
+            cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
+            if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+                raise JournalError(
+                    f"the queue in {self._database} cannot be used: its tables are not there.",
+                    remedy="Make them, as a role that may: hookline database migrate --workers.",
+                ) from None
             with self._database.convert_errors("written"):
-                raise error.orig or error from None
-            raise
+                raise cause or error from None
 
     def _options(self, run_id: str, cause: str, queue: str) -> EnqueueOptions:
         return {
             "workflow_name": WORKFLOW,
-            "workflow_id": f"{run_id}:{cause}",
+            "workflow_id": f"{run_id}:{cause.replace(':', ' ')}",  # the last colon ends the id of the run
             "queue_name": queue,
             "serialization_type": WorkflowSerializationFormat.PORTABLE,
         }
 
+    def _enqueue(self, run_id: str, options: EnqueueOptions) -> None:
+        self._know_queue(options["queue_name"])
+        with self._transaction() as (connection, _):
+            self.client.enqueue_in_transaction(connection, options, run_id)
+
     def _know_queue(self, name: str) -> None:
         if name not in self._queues:
             self.open_queue(name)
-            self._queues.add(name)
 
-    def _submit(self, record: RunQueued, options: EnqueueOptions) -> None:
-        self._know_queue(record.queue)
+    def _known_queue(self, name: str) -> Queue:
+        self._know_queue(name)
+        queue = self.client.retrieve_queue(name)
+        assert queue is not None
+        return queue
+
+    def _submit(self, records: list[RunQueued], more: EnqueueOptions) -> None:
+        self._know_queue(records[0].queue)
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
-            if create_run(raw, _stored(record, self._database.now())):
-                self.client.enqueue_in_transaction(connection, options, record.run_id)
-                return
+            known = [each for each in records if not self._add_queued(connection, raw, each, more)]
+        for each in known:
+            self._check_same(each)
+
+    def _add_queued(
+        self,
+        connection: sqlalchemy.Connection,
+        raw: Connection,
+        record: RunQueued,
+        more: EnqueueOptions,
+    ) -> bool:
+        """Add a run and its entry, in a transaction that has the list alone. False when there is one with its id."""
+        if not create_run(raw, _stored(record, self._database.now())):
+            return False
+        self._check_length(raw, record.queue)
+        options = {**self._options(record.run_id, "start", record.queue), **more}
+        self.client.enqueue_in_transaction(connection, options, record.run_id)  # type: ignore[arg-type]
+        return True
+
+    def _check_same(self, record: RunQueued) -> None:
         known = self.read_sync(record.run_id)[0]
-        same = ("agent_id", "prompt", "queue")
+        same = ("agent_id", "prompt", "queue", "agent_version")
         if any(getattr(known, name, None) != getattr(record, name) for name in same):
             raise UsageError(
-                f"run '{record.run_id}' is in the journal already, with another prompt, agent or queue.",
+                f"run '{record.run_id}' is in the journal already, with another prompt, agent, version or queue.",
                 remedy="Give the new run another id.",
             )
+
+    async def _reopen(self, run_id: str) -> None:
+        durable = await reopen(self, run_id, ())
+        try:
+            if (await story_of(durable.records, self)).is_over:
+                await take_back_end(durable, self._database.now())
+                await durable.commit()
+        finally:
+            await durable.close()
+
+    def _queue_if_nowhere(self, records: list[Record]) -> None:
+        """Queue a run that has no entry in the queue. One that is delayed, or with a worker, has one."""
+        queued = records[0]
+        assert isinstance(queued, RunQueued)
+        options = self._options(queued.run_id, f"resume {len(records)}", queued.queue)
+        with self._transaction() as (connection, _):
+            entries = self._entries(_LIVE, [queued.run_id])
+            if all(each.cause.startswith(_EXPIRY) for each in entries):
+                self.client.enqueue_in_transaction(connection, options, queued.run_id)
+
+    def _check_length(self, raw: Connection, queue: str) -> None:
+        """Refuse a run for a queue that is full. Nobody else can submit one meanwhile."""
+        limit = raw.execute("SELECT max_length FROM queues WHERE name = %s", (queue,)).fetchone()
+        if limit is None:
+            return
+        table = sql.Identifier(self.engine_schema, "workflow_status")
+        query = (
+            "SELECT count(*) FROM {} WHERE queue_name = %s AND status IN ('ENQUEUED', 'DELAYED')"
+        )
+        (waiting,) = raw.execute(sql.SQL(query).format(table), (queue,)).fetchone() or (0,)
+        if waiting >= limit[0]:
+            raise QueueFullError(
+                f"queue '{queue}' is full: {waiting} runs wait in it, and its maximum length is {limit[0]}.",
+                remedy="Submit the run later, or to another queue, or start more workers.",
+            )
+
+    def _set_max_length(self, queue: str, length: int | None) -> None:
+        with self._transaction() as (_, raw):
+            raw.execute("DELETE FROM queues WHERE name = %s", (queue,))
+            if length is not None:
+                raw.execute("INSERT INTO queues VALUES (%s, %s)", (queue, length))
+
+    def _register(self, worker: WorkerInfo) -> None:
+        with self._transaction() as (_, raw):
+            raw.execute(
+                "INSERT INTO workers VALUES (%s, %s)"
+                " ON CONFLICT (name) DO UPDATE SET description = EXCLUDED.description",
+                (worker.name, msgspec.json.encode(worker)),
+            )
+
+    def _live_workers(self) -> list[WorkerInfo]:
+        with self._transaction() as (_, raw):
+            held = {number for (number,) in raw.execute(_HELD)}
+            rows = raw.execute("SELECT description FROM workers ORDER BY name")
+            known = [msgspec.json.decode(text, type=WorkerInfo) for (text,) in rows]
+        return [each for each in known if self._lock_of(each.name) in held]
+
+    async def _why_waiting(
+        self, records: list[Record], entries: list[QueueEntry], workers: list[WorkerInfo]
+    ) -> str:
+        queued = records[0]
+        if not isinstance(queued, RunQueued) or any(each.status == "PENDING" for each in entries):
+            return ""
+        if await self.is_at_rest(queued.run_id, records):
+            return "it waits for an answer"
+        entries = [each for each in entries if not each.cause.startswith(_EXPIRY)]
+        if not entries:
+            return f"it is in no queue: hookline resume {queued.run_id}"
+        if all(each.status == "DELAYED" for each in entries):
+            return "it is delayed"
+        missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
+        return missing or f"others are before it in queue '{queued.queue}'"
+
+    def _submit_due(self) -> str | None:
+        with self._transaction() as (connection, raw):
+            due = take_due(raw)
+            if due is None:
+                return None
+            self._know_queue(due.queue)
+            have_list_alone(raw, self._database)
+            record = RunQueued(
+                due.run_id, 0, 0.0, agent_id=due.agent, prompt=due.prompt, queue=due.queue
+            )
+            try:
+                with raw.transaction():
+                    self._add_queued(connection, raw, record, {})  # type: ignore[typeddict-item]
+            except QueueFullError as error:
+                _log.warning("run '%s' of a schedule is left out: %s", due.run_id, error)
+            write_next_time(raw, due, self._database.now())
+            return due.run_id
 
     def _post(self, message: InboxMessage, options: EnqueueOptions) -> None:
         with self._transaction() as (connection, raw):
@@ -261,6 +721,17 @@ class QueueJournal(PostgresJournal):
             if not add_message(raw, self._database, message):
                 raise UnknownRunError(f"there is no run '{message.run_id}' in the journal.")
             self.client.enqueue_in_transaction(connection, options, message.run_id)
+
+    def _delete_entries(self) -> None:
+        """Delete the entries of runs that are not in the journal. A worker that has one finishes it first."""
+        query = sql.SQL(
+            "SELECT workflow_uuid FROM {} WHERE name = %s AND status <> 'PENDING'"
+            " AND regexp_replace(workflow_uuid, ':[^:]*$', '') NOT IN (SELECT run_id FROM runs)"
+        ).format(sql.Identifier(self.engine_schema, "workflow_status"))
+        with self._transaction() as (_, raw):
+            ids = [id for (id,) in raw.execute(query, (WORKFLOW,))]
+        for start in range(0, len(ids), 1000):
+            self.client.delete_workflows(ids[start : start + 1000])
 
     def _find_paused_with_messages(self) -> list[str]:
         query = "SELECT run_id FROM runs WHERE status = 'paused' AND run_id IN (SELECT run_id FROM inbox)"
@@ -275,23 +746,41 @@ class QueueJournal(PostgresJournal):
             if row is None or not row[0]:
                 return []
             held = {number for (number,) in raw.execute(_HELD)}
+            for (name,) in raw.execute("SELECT name FROM workers").fetchall():
+                if self._lock_of(name) not in held:
+                    raw.execute("DELETE FROM workers WHERE name = %s", (name,))
             dead = [
                 each
-                for each in self._taken()
+                for each in self._entries(("PENDING",))
                 if each.id in forgotten or self._lock_of(each.worker) not in held
             ]
             for entry in dead:
                 self.client.resume_workflow(entry.id, queue_name=entry.queue)
             return dead
 
-    def _taken(self) -> Iterable[QueueEntry]:
-        found = self.client.list_workflows(
-            status="PENDING", name=WORKFLOW, load_input=False, load_output=False
-        )
-        for each in found:
-            yield QueueEntry(
-                each.workflow_id, each.queue_name or DEFAULT_QUEUE, each.executor_id or ""
+    def _entries(
+        self, status: tuple[str, ...], run_ids: Collection[str] | None = None
+    ) -> list[QueueEntry]:
+        """The entries of all runs, or of some, that have one of these states."""
+        with self._convert_errors():
+            found = self.client.list_workflows(
+                status=[*status],
+                name=WORKFLOW,
+                workflow_id_prefix=None if run_ids is None else [f"{each}:" for each in run_ids],
+                load_input=False,
+                load_output=False,
             )
+        entries = [
+            QueueEntry(
+                each.workflow_id,
+                each.queue_name or DEFAULT_QUEUE,
+                each.executor_id or "",
+                each.status,
+            )
+            for each in found
+        ]
+        # What matches a prefix may be an entry of another run whose id begins in the same way.
+        return [each for each in entries if run_ids is None or each.run_id in run_ids]
 
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)

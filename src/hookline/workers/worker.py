@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -25,17 +26,19 @@ from msgspec.structs import replace
 from hookline.agent import Agent
 from hookline.agent.children import fail_idle
 from hookline.errors import (
+    HooklineError,
     JournalError,
+    NewerRunError,
     RunHandedOverError,
     RunInUseError,
     UnknownRunError,
     UsageError,
 )
 from hookline.journal import (
-    InboxAnswer,
     Questions,
     Record,
     RunQueued,
+    RunReopened,
     RunTakenUp,
     StepFinished,
     StepPaused,
@@ -44,12 +47,13 @@ from hookline.journal import (
 )
 from hookline.workers.health import parse_address, serve_health
 from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, QueueJournal
+from hookline.workers.registry import WorkerInfo, place_for, place_of_newer, wanted_version
 from hookline.workers.telemetry import observe_queues, send_rest
 
 _LOOK_SECONDS = 1.0
 """Between two looks for dead workers, and for the lock of this one."""
 _ANSWER_SECONDS = 30.0
-"""Between two looks for answers that did not queue their run."""
+"""Between two looks for answers that did not queue their run, and at the settings of queues."""
 _CLAIM_SECONDS = 0.25
 _LONGEST_PAUSE = 30
 _log = logging.getLogger("hookline.workers")
@@ -58,7 +62,8 @@ _log = logging.getLogger("hookline.workers")
 class Worker:
     """Drives the runs of some queues: `await Worker(journal, {"sums": agent}).run()`.
 
-    The engine allows one in each process, and runs on the event loop of `run`.
+    The engine allows one in each process, and runs on the event loop of `run`. An application that has a DBOS of its
+    own gives it as `dbos`, launches it when it has made the worker, and calls `run` then.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class Worker:
         grace: float = 25.0,
         max_attempts: int = 5,
         health: str | None = None,
+        dbos: DBOS | None = None,
     ) -> None:
         for option, value, least in (
             ("concurrency", concurrency, 1),
@@ -88,13 +94,24 @@ class Worker:
         self.health = None if health is None else parse_address(health)
         """Where it says whether it is alive and ready: `[HOST:]PORT`, without a host on this machine only."""
         self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
+        """The executor id of the engine, and the name of the lock that says that this worker is alive."""
+        versions = {
+            name: (each.definition.version, *each.definition.accepts)
+            for name, each in self.agents.items()
+        }
+        self.info = WorkerInfo(self.name, queues, versions)
         self._driven: dict[asyncio.Task[bool], str] = {}
+        self._slots = asyncio.Semaphore(concurrency)
         self._stopping = asyncio.Event()
         self._lock: object = None
         self._entries: set[str] = set()
         """The entries of the queue whose bodies run here."""
         self._without_body: set[str] = set()
         """Entries that this worker has taken and that had no body at the last look."""
+        self._loop: Future[asyncio.AbstractEventLoop] = Future()
+        self._dbos = dbos
+        if dbos is not None:
+            self._register_body()
 
     # --- its life --------------------------------------------------------------------------------------
 
@@ -121,15 +138,23 @@ class Worker:
         }
 
     async def _work(self) -> None:
-        self._lock = await self.journal.claim(self.name)
-        engine = await self._launch()
+        own: DBOS | None = None
+        if self._dbos is None:
+            own = await self._launch()
+        else:
+            await self._join()
+        self._loop.set_result(asyncio.get_running_loop())
+        self.info = replace(self.info, name=self.name)
+        await self.journal.register(self.info)
         watches = [
             asyncio.create_task(self._repeat(self._look, _LOOK_SECONDS)),
             asyncio.create_task(self._repeat(self._find_answers, _ANSWER_SECONDS)),
+            asyncio.create_task(self._repeat(self._open_queues, _ANSWER_SECONDS)),
+            asyncio.create_task(self._repeat(self.journal.submit_due, _LOOK_SECONDS)),
         ]
         try:
             await self._stopping.wait()
-            for event in engine.background_thread_stop_events:
+            for event in own.background_thread_stop_events if own else ():
                 event.set()  # the engine takes nothing new
             await self._hand_over()
         finally:
@@ -168,9 +193,8 @@ class Worker:
 
     async def _launch(self) -> DBOS:
         """Start the engine on this event loop."""
-        names = [*self.queues, *(parked(q, agent) for q in self.queues for agent in self.agents)]
-        for name in names:
-            await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
+        self._lock = await self.journal.claim(self.name)
+        names = await self._open_queues()
         config: DBOSConfig = {
             "name": "hookline",
             "system_database_engine": self.journal.engine,
@@ -184,22 +208,50 @@ class Worker:
             "log_level": "ERROR",
         }
         engine = DBOS(config=config)
-        # A run may be taken up any number of times as far as the engine is concerned: the journal counts.
-        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(self._make_body())
+        self._register_body()
         DBOS.listen_queues(names)
         DBOS.launch()
         return engine
 
-    def _make_body(self) -> Any:
+    async def _join(self) -> None:
+        """Work with the engine that the application has launched. It ends with the application, and not with this."""
+        self.name = DBOS.executor_id
+        try:
+            self._lock = await self.journal.claim(self.name)
+        except RunInUseError:
+            raise UsageError(
+                f"another process has the executor id '{self.name}'.",
+                remedy="Give the DBOS of each process an executor_id of its own.",
+            ) from None
+        await self._open_queues()
+        if await DBOS.retrieve_queue_async(self.queues[0]) is None:
+            raise UsageError(
+                f"the DBOS of this application has its tables elsewhere, not in {self.journal.engine_schema}.",
+                remedy="Let both use one database, and name its dbos_system_schema: QueueJournal(engine_schema=...).",
+            )
+
+    async def _open_queues(self) -> list[str]:
+        """See that the queues are there, with the concurrency of this worker. Their own limits may have changed."""
+        names = self.info.places()
+        for name in names:
+            await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
+        return names
+
+    def _register_body(self) -> None:
+        """Tell the engine what drives a run. Its body may be on another event loop than `run`."""
+
         async def hookline_run(run_id: str) -> None:
             entry = DBOS.workflow_id or ""
             self._entries.add(entry)
             try:
-                await self._drive(run_id)
+                loop = await asyncio.wrap_future(self._loop)
+                driven = asyncio.run_coroutine_threadsafe(self._drive(run_id), loop)
+                await asyncio.wrap_future(driven)
             finally:
                 self._entries.discard(entry)
 
-        return hookline_run
+        # A run may be taken up any number of times as far as the engine is concerned: the journal counts.
+        DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(hookline_run)
 
     # --- a run -----------------------------------------------------------------------------------------
 
@@ -209,7 +261,7 @@ class Worker:
         while True:
             if self._stopping.is_set():
                 await asyncio.Event().wait()  # another worker takes the entry when this one is gone
-            task = asyncio.create_task(self._resume(run_id))
+            task = asyncio.create_task(self._resume_in_turn(run_id))
             self._driven[task] = run_id
             try:
                 if await task:
@@ -235,40 +287,51 @@ class Worker:
             finally:
                 del self._driven[task]
 
+    async def _resume_in_turn(self, run_id: str) -> bool:
+        """Resume a run when fewer than `concurrency` are driven: the engine counts each of its queues alone."""
+        async with self._slots:
+            return not self._stopping.is_set() and await self._resume(run_id)
+
     async def _resume(self, run_id: str) -> bool:
         """Resume or begin a run. True when it is over, or waits, or another worker must have it."""
         try:
             records = await self.journal.read(run_id)
         except UnknownRunError:
             return True  # it was deleted
+        except NewerRunError:
+            taken = {each.run_id: each.queue for each in await self.journal.find_taken()}
+            queue = taken.get(run_id, self.queues[0]).partition("/")[0]
+            await self._park(run_id, queue, place_of_newer(self.info.record_version))
+            return True
         if await self._is_at_rest(run_id, records):
             return True
         queued = records[0]
         assert isinstance(queued, RunQueued)
-        agent = self.agents.get(queued.agent_id)
-        if agent is None:
-            place = parked(queued.queue, queued.agent_id)
-            await self.journal.enqueue(run_id, f"{self.name} {len(records)}", place)
+        name, version = queued.agent_id, wanted_version(records)
+        if not self.info.can_drive(name, version):
+            await self._park(run_id, queued.queue, place_for(name, version))
             return True
         if count_attempts(records) >= self.max_attempts:
             await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
-        await agent.resume(run_id)
+        await self.agents[name].resume(run_id)
         return await self._is_at_rest(run_id, await self.journal.read(run_id))
 
     async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
-        """Whether nothing is to be done: the run is over, or waits and nobody has answered."""
-        story = await story_of(records, self.journal)
-        if story.is_over or not story.is_finished:
-            return story.is_over
-        open_ones = {
-            each.id: each.fingerprint for each in (await Questions.read(self.journal, run_id)).open
-        }
-        messages = await self.journal.inbox(run_id)
-        return bool(open_ones) and all(
-            isinstance(each, InboxAnswer) and open_ones.get(each.question) != each.fingerprint
-            for each in messages
-        )
+        """Whether nothing is to be done. If a question expires, the run is queued for that time."""
+        if not await self.journal.is_at_rest(run_id, records):
+            return False
+        questions = (await Questions.read(self.journal, run_id)).open
+        expiries = [each.expires_at for each in questions if each.expires_at is not None]
+        queued = records[0]
+        if expiries and isinstance(queued, RunQueued):
+            place = place_for(queued.agent_id, wanted_version(records))
+            await self.journal.wake_at(run_id, min(expiries), f"{queued.queue}/{place}")
+        return True
+
+    async def _park(self, run_id: str, queue: str, place: str) -> None:
+        """Put a run where only workers look that can drive it."""
+        await self.journal.enqueue(run_id, f"parked {os.urandom(4).hex()}", f"{queue}/{place}")
 
     async def _fail(self, run_id: str, why: str) -> None:
         durable = await reopen(self.journal, run_id, ())
@@ -294,6 +357,7 @@ class Worker:
         """See that this worker is still alive to others, and queue again what dead ones had."""
         try:
             self._lock = await self.journal.claim(self.name)
+            await self.journal.register(self.info)
         except RunInUseError:
             pass  # by this very worker: the connection is there
         finally:
@@ -313,9 +377,12 @@ class Worker:
     async def _find_answers(self) -> None:
         """Queue runs that wait and have an answer in the inbox, whoever put it there."""
         for run_id in await self.journal.find_paused_with_messages():
-            records = await self.journal.read(run_id)
+            try:
+                records = await self.journal.read(run_id)
+            except (UnknownRunError, NewerRunError):
+                continue
             queued = records[0]
-            if isinstance(queued, RunQueued) and not await self._is_at_rest(run_id, records):
+            if isinstance(queued, RunQueued) and not await self.journal.is_at_rest(run_id, records):
                 await self.journal.enqueue(run_id, f"answered {len(records)}", queued.queue)
 
 
@@ -324,6 +391,9 @@ async def _exit_after(work: Any) -> None:
     code = 0
     try:
         await work
+    except HooklineError as error:
+        _log.error("the worker failed: %s", error)
+        code = 1
     except BaseException:
         _log.exception("the worker failed")
         code = 1
@@ -332,16 +402,11 @@ async def _exit_after(work: Any) -> None:
         os._exit(code)
 
 
-def parked(queue: str, agent: str) -> str:
-    """The queue of the runs that the first worker could not drive. Only workers that have the agent look there."""
-    return f"{queue}/{agent}"
-
-
 def count_attempts(records: list[Record]) -> int:
-    """How often a run was taken up since it last made a step, or paused in one."""
+    """How often a run was taken up since it last made a step, or paused in one, or was opened again."""
     count = 0
     for record in records:
-        if isinstance(record, StepFinished | StepPaused):
+        if isinstance(record, StepFinished | StepPaused | RunReopened):
             count = 0
         elif isinstance(record, RunTakenUp):
             count += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from types import EllipsisType
 from typing import Any, Self, TypedDict, Unpack
@@ -97,12 +97,18 @@ class AgentBuilder(TakesHooks):
         """A name for the agent; a random one is made otherwise."""
         return self._set(agent_id=text_of(agent_id, "the agent's id"))
 
-    def with_version(self, version: str) -> AgentBuilder:
+    def with_version(self, version: str, *, accepts: Iterable[str] = ()) -> AgentBuilder:
         """The version of the agent, as you count it: "1.4" or a commit. It is on record with each run.
 
-        A run that another version began is continued. The record and a warning in the log name both.
+        `accepts` are other versions whose runs this one continues. A worker leaves the runs of all others to other
+        workers. In your own process, `resume` continues a run of any version: the record and a warning name both.
         """
-        return self._set(version=text_of(version, "the agent's version"))
+        if isinstance(accepts, str):
+            raise BuildError(
+                f"accepts={accepts!r} is one text.", remedy=f"Give a list: [{accepts!r}]."
+            )
+        known = tuple(text_of(each, "a version that is accepted") for each in accepts)
+        return self._set(version=text_of(version, "the agent's version"), accepts=known)
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
         """How turns with the model go."""

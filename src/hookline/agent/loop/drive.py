@@ -70,7 +70,16 @@ from hookline.state import (
 
 
 async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
-    """Drive a run to its end, whatever that is."""
+    """Drive a run to its end, whatever that is, or leave it to another process."""
+    try:
+        return await _drive_to_end(run, prompt)
+    except RunHandedOverError:
+        # Nothing is written: to the journal this process is dead.
+        run.durable.tell(RunHandedOver(run.run_id, len(run.durable.records), run.at))
+        raise
+
+
+async def _drive_to_end(run: Run, prompt: str | UserMessage | None) -> RunResult:
     run.token.attach()
     provide_services(run)
     run.ledger.start(run.clock())
@@ -83,14 +92,15 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                     watches.callback(each.watch(run.token.cancel))
                 if run.inbox is not None and run.parent is None:
                     watches.callback(run.inbox.watch(run.token.cancel))
-                ending = await (
+                begun = await (
                     resume_after_crash(run) if run.source.is_after_crash else begin(run, prompt)
                 )
-                ending = await _steps(run, ending)
+                ending = await _steps(run, begun)
+                if begun is None and run.commit is not None and _has_hooks_at_end(run):
+                    # Whoever has lost the run learns it here, and asks none of them.
+                    await run.commit()
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
             except RunHandedOverError:
-                # Nothing is written: to the journal this process is dead.
-                run.durable.tell(RunHandedOver(run.run_id, len(run.durable.records), run.at))
                 raise
             except Exception as error:
                 ending = await _lose(run, error)
@@ -98,6 +108,7 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
             cancelled = None if run.token.absorb() else error
             ending = cancel_ending(run)
         run.token.close()
+        run.check_claim()
         result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
@@ -125,6 +136,11 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
         if check_step is not None:
             ending = await check_step(run, ending)
     return ending
+
+
+def _has_hooks_at_end(run: Run) -> bool:
+    plans = run.plans
+    return any((plans.output, plans.agent_failed, plans.execution_end, plans.session_end))
 
 
 def _unless_it_waits(run: Run, ending: Ending) -> Ending:
@@ -421,6 +437,7 @@ async def _fail_step(run: Run, failure: BaseException) -> Ending:
 
 async def _end_step(run: Run, reason: StopReason, why: str) -> None:
     """Settle a step that ended early. Its hooks are all asked, also when one of them is interrupted."""
+    run.check_claim()
     interrupted: asyncio.CancelledError | None = None
     settle_all_unrun(run)
     while True:

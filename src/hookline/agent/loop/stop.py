@@ -255,6 +255,7 @@ async def _commit_result(run: Run, result: RunResult) -> RunResult:
     try:
         await run.commit()
     except JournalError as error:
+        run.check_claim()
         if result.status is RunStatus.FAILED:
             return result
         ending = Ending(RunStatus.FAILED, StopReason.ERROR, in_words(error))

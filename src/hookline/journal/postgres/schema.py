@@ -61,7 +61,32 @@ CREATE TABLE inbox (
 );
 CREATE INDEX inbox_by_run ON inbox (run_id);
 """
-MIGRATIONS = (_FIRST,)
+# The role of whoever posts a message comes from the server: the trigger replaces what a client says. A worker is alive
+# as long as somebody holds the lock with its name, whatever the table says.
+_SECOND = """
+ALTER TABLE inbox ADD COLUMN role text NOT NULL DEFAULT '';
+CREATE FUNCTION set_role_of_message() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN NEW.role := session_user; RETURN NEW; END';
+CREATE TRIGGER set_role BEFORE INSERT OR UPDATE ON inbox FOR EACH ROW EXECUTE FUNCTION set_role_of_message();
+CREATE TABLE workers (
+    name text COLLATE "C" PRIMARY KEY,
+    description bytea NOT NULL
+);
+CREATE TABLE queues (
+    name text COLLATE "C" PRIMARY KEY,
+    max_length bigint NOT NULL
+);
+CREATE TABLE schedules (
+    name text COLLATE "C" PRIMARY KEY,
+    cron text NOT NULL,
+    timezone text NOT NULL,
+    agent text NOT NULL,
+    prompt text NOT NULL,
+    queue text NOT NULL,
+    next_at float8 NOT NULL
+);
+"""
+MIGRATIONS = (_FIRST, _SECOND)
 """What makes version 1 of nothing, version 2 of 1, and so on. One that was released never changes."""
 _LOCK = 0x486B6C6E  # "Hkln"
 _READ = "SELECT version FROM schema_version"

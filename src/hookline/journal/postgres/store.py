@@ -25,7 +25,7 @@ from hookline.journal.postgres.database import (
     to_column,
 )
 from hookline.journal.postgres.schema import connect, migrate
-from hookline.journal.postgres.writer import PostgresWriter, add_event, create_run
+from hookline.journal.postgres.writer import PostgresWriter, add_event, create_run, lost_error
 from hookline.journal.stores import OpenedStore
 from hookline.journal.tables import Tables, continued_error, run_exists_error
 from hookline.journal.writer import Release
@@ -89,9 +89,9 @@ class JournalInPostgres(OpenedJournal):
         self._readers = PostgresReaders(database)
         claims = weakref.ref(self._claims)
 
-        def lose(problem: JournalError) -> None:
+        def lose() -> None:
             for claim in list(claims() or ()):
-                claim.fail(problem)
+                claim.fail(lost_error(claim.run_id))
 
         self._writer = PostgresWriter(database, lose)
         self._close = weakref.finalize(self, _close, self._readers, self._writer)
@@ -197,6 +197,8 @@ class PostgresTables(Tables):
 
     def _rows(self, query: str, *values: object) -> list[Any]:
         return self.rows(_with_marks(query), *values)
+
+    _role_column = "role"
 
     def _bytes(self, column: str) -> str:
         return column

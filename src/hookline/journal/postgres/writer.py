@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import psycopg
 
-from hookline.errors import HooklineError, JournalError, RunInUseError
+from hookline.errors import HooklineError, JournalError, RunHandedOverError, RunInUseError
 from hookline.journal.chain import Row, StoredRun, anchor
 from hookline.journal.connection import closed_error, forked_error
 from hookline.journal.postgres.database import (
@@ -119,7 +119,7 @@ class PostgresLease:
 class PostgresWriter:
     """Takes batches in order, and gives leases. Only the thread that holds `_using` uses the connection."""
 
-    def __init__(self, database: Database, on_loss: Callable[[JournalError], None]) -> None:
+    def __init__(self, database: Database, on_loss: Callable[[], None]) -> None:
         self._database = database
         self._on_loss = on_loss
         self._pid = os.getpid()
@@ -213,7 +213,7 @@ class PostgresWriter:
                 return work(self._connect())
             except psycopg.Error as error:
                 problem = self._database.journal_error(error, "written")
-                self._see_loss(problem)
+                self._see_loss()
                 raise problem from None
 
     @contextmanager
@@ -315,7 +315,7 @@ class PostgresWriter:
             problem = self._to_journal_error(error)
             for batch in reversed(batches):
                 batch.undo()
-            if self._see_loss(problem) or len(batches) == 1:
+            if self._see_loss() or len(batches) == 1:
                 for batch in batches:
                     batch.fail(problem)
             else:  # one run's error is not another's
@@ -365,23 +365,20 @@ class PostgresWriter:
 
     # --- errors ----------------------------------------------------------------------------------------
 
-    def _see_loss(self, problem: JournalError) -> bool:
+    def _see_loss(self) -> bool:
         """Whether the connection is lost, and with it every lease."""
         if self._connection is None or not is_lost(self._connection):
             return False
         self._connection = None
         self._held.clear()
-        self._on_loss(problem)
+        self._on_loss()
         return True
 
     def _refusal(self, batch: Batch) -> JournalError:
         """Why the server has not written a batch."""
         run_id, earlier = batch.after.run_id, batch.after.continues
         if run_id not in self._held:
-            return JournalError(
-                f"run '{run_id}' cannot be written: the connection that had the lock on it is lost.",
-                remedy="Resume the run.",
-            )
+            return lost_error(run_id)
         try:
             if batch.is_first and earlier is not None and not self._has_run(earlier):
                 return deleted_error(run_id, earlier)
@@ -404,6 +401,14 @@ class PostgresWriter:
             f"the journal in {self._database} cannot be written: {type(error).__name__}: {error}.",
             remedy="This is a fault in Hookline, or the process ran out of memory.",
         )
+
+
+def lost_error(run_id: str) -> RunHandedOverError:
+    """Another process may have the run by now."""
+    return RunHandedOverError(
+        f"run '{run_id}' cannot be written: the connection that had the lock on it is lost.",
+        remedy="Resume the run: what was committed is there.",
+    )
 
 
 def have_list_alone(connection: Connection, database: Database) -> None:

@@ -1,0 +1,222 @@
+"""Measures workers: `python benchmarks/workers.py [PART ...]`. The server and the workers are started for this.
+
+- queue: many runs are submitted in bulk and driven by one worker.
+- throughput: runs of four steps with one call each, with one and two workers, and the CPU time of each run.
+- waiting: what a worker uses while many runs wait for answers.
+- chaos: the test of tests/workers/test_chaos.py with many runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hookline import Agent, AgentBuilder, AgentState, HookOutcome, RunStatus, tool
+from hookline.testing import Scripted, ScriptedDriver, call, say
+from hookline.workers import QueueJournal, Worker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
+import worker_chaos  # type: ignore[import-not-found]  # it is with the tests
+from postgres_server import PostgresServer  # type: ignore[import-not-found]
+
+STEPS = 3
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# --- a worker -----------------------------------------------------------------------------------------
+
+
+def make_agents() -> dict[str, Agent]:
+    """`bank` calls a tool three times, `quick` answers at once, `asks` waits for a person."""
+
+    @tool
+    async def pay(number: int) -> str:
+        """Pay."""
+        return f"paid {number}"
+
+    def turn(state: AgentState) -> Scripted:
+        return call("pay", number=state.step_count) if state.step_count < STEPS else say("done")
+
+    def builder(answer: Scripted | Callable[[AgentState], Scripted]) -> AgentBuilder:
+        return AgentBuilder().with_driver(ScriptedDriver([answer] * 100_000)).with_tools(pay)
+
+    asks = builder(turn)
+    asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    made = {"bank": builder(turn), "quick": builder(say("done")), "asks": asks}
+    return {name: each.build() for name, each in made.items()}
+
+
+class Workers:
+    """A journal with a queue, and processes that work on it."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.journal = QueueJournal(server.url(), schema=server.new_schema())
+        self.journal.migrate_sync()
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, count: int) -> None:
+        """Start so many workers, and wait until each has driven something."""
+        schema = self.journal.database.schema
+        program = [sys.executable, __file__, "--as-worker", self.server.url(), schema]
+        self.processes += [subprocess.Popen(program) for _ in range(count)]
+        wait(lambda: len(self.journal_locks()) == count)
+
+    def journal_locks(self) -> list[object]:
+        """The connections that hold the lock of a worker."""
+        return self.server.ask(  # type: ignore[no-any-return]
+            "SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        )
+
+    def count(self, status: RunStatus) -> int:
+        """How many runs are so."""
+        query = f"SELECT count(*) FROM {self.journal.database.schema}.runs WHERE status = %s"
+        return int(self.server.ask(query, status.value)[0][0])
+
+    def cpu_seconds(self) -> float:
+        """What the workers have used so far."""
+        fields = [Path(f"/proc/{each.pid}/stat").read_text().split() for each in self.processes]
+        return sum(int(each[13]) + int(each[14]) for each in fields) / _TICKS
+
+    def megabytes(self) -> float:
+        """The largest memory that a worker had."""
+        lines = [
+            line
+            for each in self.processes
+            for line in Path(f"/proc/{each.pid}/status").read_text().splitlines()
+        ]
+        return max(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+@contextmanager
+def workers() -> Iterator[Workers]:
+    """A server whose commits wait for the disk, and what belongs to it."""
+    server = PostgresServer(fsync=True)
+    made = Workers(server)
+    try:
+        yield made
+    finally:
+        for each in made.processes:
+            each.kill()
+            each.wait()
+        made.journal.close_sync()
+        server.close()
+
+
+def wait(is_ready: Callable[[], bool]) -> float:
+    """Wait, and say how long it took."""
+    began = time.perf_counter()
+    while not is_ready():
+        time.sleep(0.05)
+    return time.perf_counter() - began
+
+
+# --- what is measured ---------------------------------------------------------------------------------
+
+
+def measure_queue(runs: int) -> None:
+    """Many runs with one step each."""
+    with workers() as work:
+        began, used = time.perf_counter(), time.process_time()
+        work.journal.submit_many_sync("quick", ["Say it."] * runs)
+        submitted, used = time.perf_counter() - began, time.process_time() - used
+        work.start(1)
+        before = work.megabytes()
+        drained = wait(lambda: work.count(RunStatus.COMPLETED) == runs)
+        print(
+            f"{runs:,} queued runs: {submitted:.1f} s ({used:.1f} s of CPU) to submit in bulk, {drained:.1f} s "
+            f"({work.cpu_seconds():.1f} s of CPU) to drain with one worker, "
+            f"which had {before:.0f} MB at first and at most {work.megabytes():.0f} MB"
+        )
+
+
+def measure_throughput(runs: int) -> None:
+    """With one and with two workers."""
+    for count in (1, 2):
+        with workers() as work:
+            work.start(count)
+            used = work.cpu_seconds()
+            work.journal.submit_many_sync("bank", ["Pay."] * runs)
+            seconds = wait(lambda: work.count(RunStatus.COMPLETED) == runs)
+            used = work.cpu_seconds() - used
+            print(
+                f"{count} worker{'s'[: count > 1]}: {runs / seconds:.0f} runs in a second, "
+                f"{used / runs * 1000:.1f} ms of CPU for each"
+            )
+    print(f"this machine has {os.cpu_count()} cores, which the server shares")
+
+
+def measure_waiting(runs: int) -> None:
+    """Runs that wait for an answer, beside a worker that has nothing to do."""
+    with workers() as work:
+        work.start(1)
+        idle = _cpu_of_a_minute(work)
+        work.journal.submit_many_sync("asks", ["Pay."] * runs)
+        wait(lambda: work.count(RunStatus.PAUSED) == runs)
+        time.sleep(5)
+        print(
+            f"{runs:,} runs wait: a worker uses {_cpu_of_a_minute(work):.2f} s of CPU in a minute, and "
+            f"{idle:.2f} s without them"
+        )
+
+
+def _cpu_of_a_minute(work: Workers) -> float:
+    before = work.cpu_seconds()
+    time.sleep(60)
+    return work.cpu_seconds() - before
+
+
+def measure_chaos(runs: int) -> None:
+    """Runs of many kinds, while workers are killed, connections cut and the server crashes."""
+    server = PostgresServer()
+    with (
+        QueueJournal(server.url(), schema=server.new_schema()) as journal,
+        tempfile.TemporaryDirectory() as place,
+    ):
+        journal.migrate_sync()
+        chaos = worker_chaos.Chaos(server, journal, Path(place))
+        began = time.perf_counter()
+        try:
+            chaos.go(runs, between=(5, 15))
+        finally:
+            chaos.close()
+        print(f"{time.perf_counter() - began:.0f} s, {worker_chaos.summary(chaos)}")
+        print("\n".join(worker_chaos.faults(chaos)) or "no fault was found")
+    server.close()
+
+
+PARTS: dict[str, tuple[Callable[[int], None], int]] = {
+    "queue": (measure_queue, 10_000),
+    "throughput": (measure_throughput, 1_000),
+    "waiting": (measure_waiting, 1_000),
+    "chaos": (measure_chaos, 500),
+}
+
+
+def main() -> None:
+    """Print the numbers."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="*", help=f"{', '.join(PARTS)} (all)")
+    parser.add_argument("--runs", type=int, help="instead of the number of each part")
+    given = parser.parse_args()
+    print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    for name in given.part or PARTS:
+        measure, runs = PARTS[name]
+        measure(given.runs or runs)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--as-worker"]:
+        Worker(
+            QueueJournal(sys.argv[2], schema=sys.argv[3]), make_agents(), concurrency=100
+        ).run_to_exit()
+    main()
