@@ -42,9 +42,9 @@ class Claim(Protocol):
     def write(self, records: Sequence[Record]) -> Future[None]:
         """Write records, in order, or queue them. The future is done when they are committed, or fails.
 
-        Records of one call are written together or not at all. After a failure nothing more is written. If another
-        process may have the run by now, the failure is a RunHandedOverError, from then on and also for no records: the
-        agent leaves the run, without asking the hooks at its end. No records otherwise:
+        Records of one call are written together or not at all. After a failure nothing more is written. A claim that
+        can be lost to another process has `is_lost`, which is True from then on: the agent leaves the run with a
+        RunHandedOverError, without asking the hooks at its end. No records:
         the future is that of the last ones. Whatever is wrong is in the future: this raises nothing itself, also when
         the run was given back or the store closed.
         """

@@ -487,6 +487,11 @@ class RunClaim:
         self.fail(problem)
         return _finished_future(problem)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process may have the run by now."""
+        return isinstance(self.failure, RunHandedOverError)
+
     def fail(self, error: HooklineError) -> None:
         """Note that a write has failed."""
         self.failure = self.failure or error

@@ -27,7 +27,6 @@ from hookline.errors import (
     JournalError,
     NewerRunError,
     QueueFullError,
-    RunHandedOverError,
     UnknownRunError,
     UsageError,
 )
@@ -447,7 +446,7 @@ class QueueJournal(PostgresJournal):
     def has_lost(self, run_id: str) -> bool:
         """Whether this process had claimed a run, and can write it no more: the connection is lost."""
         claim = self._claimed.get(run_id)
-        return claim is not None and isinstance(claim.failure, RunHandedOverError)
+        return claim is not None and claim.is_lost
 
     @property
     def client(self) -> DBOSClient:
