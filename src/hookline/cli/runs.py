@@ -120,7 +120,7 @@ def _print(infos: list[RunInfo], as_json: bool, waits: dict[str, str]) -> None:
         line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {prompt}"
         print(fit_text(line, room))
         if info.run_id in waits:
-            print(fit_text(f"  waits: {printable(waits[info.run_id])}", room))
+            print_text(fit_text(f"  waits: {printable(waits[info.run_id])}", room))
 
 
 def show_run(arguments: argparse.Namespace) -> int:
