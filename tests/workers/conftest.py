@@ -8,16 +8,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import temporal_agents
 import working_agents
 from postgres_server import PostgresServer, wait_until
+from temporal_server import TemporalServer
 
 from hookline import RunStatus
-from hookline.workers import QueueJournal
+from hookline.workers import QueueJournal, TemporalJournal
 
 WITH_CLOCK = """
-import runpy, sys, time
+import os, runpy, sys, time
+sys.path[0] = os.path.dirname({program!r})
 now = time.time
 time.time = lambda: now() + {clock}
 sys.argv[0] = {program!r}
@@ -40,7 +44,9 @@ def journal(postgres: PostgresServer) -> Iterator[QueueJournal]:
 class Workplace:
     """Workers, and what their tools have done."""
 
-    def __init__(self, postgres: PostgresServer, journal: QueueJournal, folder: Path) -> None:
+    program = working_agents.__file__
+
+    def __init__(self, postgres: PostgresServer, journal: Any, folder: Path) -> None:
         self.postgres, self.journal, self.folder = postgres, journal, folder
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -49,7 +55,7 @@ class Workplace:
     ) -> subprocess.Popen[bytes]:
         """Start a worker. `within` goes before its command; its clock is wrong by so many seconds."""
         arguments = [url or self.postgres.url(), self.journal.database.schema, str(self.folder)]
-        code = WITH_CLOCK.format(clock=clock, program=working_agents.__file__)
+        code = WITH_CLOCK.format(clock=clock, program=self.program)
         program = [*within, sys.executable, "-c", code, *arguments, json.dumps(options)]
         with (self.folder / "errors").open("ab") as errors:
             worker = subprocess.Popen(program, stderr=errors)
@@ -118,3 +124,41 @@ def work(
     place = Workplace(postgres, journal, tmp_path)
     yield place  # type: ignore[misc]
     place.close()
+
+
+class TemporalWorkplace(Workplace):
+    """Workers on Temporal."""
+
+    program = temporal_agents.__file__
+    address: str
+
+    def start(self, *, url: str = "", **options: object) -> subprocess.Popen[bytes]:
+        """Start a worker."""
+        given = {"temporal": self.address, "heartbeat": self.journal.heartbeat, **options}
+        return super().start(url=url, **given)
+
+
+@pytest.fixture(scope="session")
+def temporal() -> Iterator[TemporalServer]:
+    """Temporal's development server. Tests have task queues of their own."""
+    server = TemporalServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def on_temporal(
+    postgres: PostgresServer, temporal: TemporalServer, tmp_path: Path
+) -> Iterator[TemporalWorkplace]:
+    """Workers on Temporal, with a journal in a schema of its own."""
+    schema = postgres.new_schema()
+    connect = {"target_host": temporal.address}
+    journal = TemporalJournal(
+        postgres.url(), schema=schema, connect=connect, task_queue=schema, heartbeat=1.5
+    )
+    place = TemporalWorkplace(postgres, journal, tmp_path)
+    place.address = temporal.address
+    yield place
+    place.close()
+    journal.close_sync()
+    postgres.ask(f"DROP SCHEMA {schema} CASCADE")

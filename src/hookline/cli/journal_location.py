@@ -105,7 +105,8 @@ def with_queue(
     arguments: argparse.Namespace, database: PostgresJournal, run_id: str
 ) -> PostgresJournal:
     """The journal for a command that changes a run: one that was submitted is also in the queue."""
-    if isinstance(database.read_sync(run_id)[0], RunQueued):
+    queued = database.read_sync(run_id)[0]
+    if isinstance(queued, RunQueued) and queued.queue:
         return queue_of(arguments, warns=False)
     return database
 

@@ -64,7 +64,7 @@ class RunQueued(Record, frozen=True, gc=False, omit_defaults=True, tag="run_queu
     """The name by which workers know the agent."""
     prompt: str = ""
     queue: str = ""
-    """Where it waits, also when it continues after a pause."""
+    """Where it waits, also when it continues after a pause. Empty: an engine outside the database has it."""
     agent_version: str = ""
     """The version of the agent that was asked for. Without one, the worker that begins the run decides."""
 

@@ -1,12 +1,36 @@
-"""Runs that wait in a queue, and workers on many machines that drive them. Needs the extra `dbos`.
+"""Runs that wait in a queue, and workers on many machines that drive them.
 
-The journal knows what happened. The engine (DBOS) decides which worker drives a run: its tables hold the id of the run
-and nothing else.
+The journal knows what happened. The engine decides which worker drives a run, and holds the id of the run and nothing
+else. `QueueJournal` and `Worker` use DBOS (extra `dbos`), `TemporalJournal` and `TemporalWorker` use Temporal (extra
+`temporal`).
 """
 
-from hookline.workers.queue import QueueJournal
-from hookline.workers.registry import WorkerInfo
-from hookline.workers.schedules import Schedule
-from hookline.workers.worker import Worker
+from typing import TYPE_CHECKING
 
-__all__ = ["QueueJournal", "Schedule", "Worker", "WorkerInfo"]
+from hookline import lazy
+
+if TYPE_CHECKING:
+    from hookline.workers.queue import QueueJournal
+    from hookline.workers.registry import WorkerInfo
+    from hookline.workers.schedules import Schedule
+    from hookline.workers.temporal import TemporalJournal, TemporalWorker
+    from hookline.workers.worker import Worker
+
+__all__ = [
+    "QueueJournal",
+    "Schedule",
+    "TemporalJournal",
+    "TemporalWorker",
+    "Worker",
+    "WorkerInfo",
+]
+
+_ENGINES = {
+    "queue": "QueueJournal",
+    "registry": "WorkerInfo",
+    "schedules": "Schedule",
+    "temporal": "TemporalJournal TemporalWorker",
+    "worker": "Worker",
+}
+
+__getattr__ = lazy.names_from(__name__, _ENGINES)

@@ -30,12 +30,8 @@ from hookline.errors import (
     UnknownRunError,
     UsageError,
 )
-from hookline.extras import install_command
 from hookline.journal import (
-    InboxAnswer,
     InboxMessage,
-    PostgresJournal,
-    Questions,
     Record,
     RunFinished,
     RunQueued,
@@ -49,8 +45,14 @@ from hookline.journal.postgres.database import Connection, Database, from_column
 from hookline.journal.postgres.store import add_message
 from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
 from hookline.journal.run_info import RunInfo, summarise
-from hookline.journal.writer import RunClaim
 from hookline.state import Decision, RunStatus, StopReason, checked_text
+from hookline.workers.base import (
+    WorkersJournal,
+    check_same,
+    checked_id,
+    missing_package,
+    new_queued,
+)
 from hookline.workers.registry import WorkerInfo, wanted_version, why_no_worker
 from hookline.workers.schedules import (
     Schedule,
@@ -74,10 +76,7 @@ try:
     )
     from psycopg import sql
 except ImportError:
-    raise UsageError(
-        "workers need the package 'dbos'.",
-        remedy=f"Run: {install_command('dbos')}",
-    ) from None
+    raise missing_package("dbos", "dbos") from None
 
 WORKFLOW = "hookline_run"
 """The name of the one workflow. Its body drives a run."""
@@ -133,7 +132,7 @@ class WaitingRuns(NamedTuple):
     """Seconds since the oldest was queued, or was to begin."""
 
 
-class QueueJournal(PostgresJournal):
+class QueueJournal(WorkersJournal):
     """A journal in PostgreSQL whose runs are driven by workers: `submit` queues a run, an answer queues it again.
 
     The tables of the engine are in `engine_schema`; the default is that of the journal with `_dbos`. An application
@@ -156,7 +155,6 @@ class QueueJournal(PostgresJournal):
         weakref.finalize(self, self.engine.dispose)
         self._client: DBOSClient | None = None
         self._queues: set[str] = set()
-        self._claimed: weakref.WeakValueDictionary[str, RunClaim] = weakref.WeakValueDictionary()
         self._opening = threading.Lock()
 
     # --- what users do ---------------------------------------------------------------------------------
@@ -210,16 +208,7 @@ class QueueJournal(PostgresJournal):
         if delay is not None:
             more["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
         records = [
-            RunQueued(
-                _checked_id(run_id),
-                0,
-                0.0,
-                agent_id=agent,
-                prompt=checked_text(prompt, "the prompt"),
-                queue=queue,
-                agent_version=version,
-            )
-            for run_id, prompt in prompts.items()
+            new_queued(agent, prompt, run_id, queue, version) for run_id, prompt in prompts.items()
         ]
         for start in range(0, len(records), _TOGETHER):
             part = records[start : start + _TOGETHER]
@@ -278,7 +267,7 @@ class QueueJournal(PostgresJournal):
         What was due while there was no worker is submitted once.
         """
         checked_text(prompt, "the prompt")
-        made = Schedule(_checked_id(name), cron, timezone, agent, prompt, queue)
+        made = Schedule(checked_id(name), cron, timezone, agent, prompt, queue)
 
         def write() -> Schedule:
             with self._transaction() as (_, raw):
@@ -360,9 +349,9 @@ class QueueJournal(PostgresJournal):
     set_max_length_sync = sync_form(set_max_length)
 
     async def post(self, message: InboxMessage) -> None:
-        """Keep a message for a run, and queue the run if it was submitted."""
+        """Keep a message for a run, and queue the run if it was submitted here."""
         queued = (await self.read(message.run_id))[0]
-        if not isinstance(queued, RunQueued):
+        if not isinstance(queued, RunQueued) or not queued.queue:
             await super().post(message)
             return
         options = self._options(message.run_id, message.id, queued.queue)
@@ -377,9 +366,9 @@ class QueueJournal(PostgresJournal):
         a new one.
         """
         records = await self.read(run_id)
-        if not isinstance(records[0], RunQueued):
+        if not isinstance(records[0], RunQueued) or not records[0].queue:
             raise UsageError(
-                f"run '{run_id}' was not submitted: no worker drives it.",
+                f"run '{run_id}' was not submitted here: no worker of this queue drives it.",
                 remedy=f"Continue it where its agent is: agent.resume({run_id!r}).",
             )
         for question, decision in (decisions or {}).items():
@@ -438,16 +427,6 @@ class QueueJournal(PostgresJournal):
 
     # --- what workers do -------------------------------------------------------------------------------
 
-    async def claim(self, run_id: str) -> RunClaim:
-        """Take a run for this process. The last claim of a run is remembered while somebody has it."""
-        claim = self._claimed[run_id] = await super().claim(run_id)
-        return claim
-
-    def has_lost(self, run_id: str) -> bool:
-        """Whether this process had claimed a run, and can write it no more: the connection is lost."""
-        claim = self._claimed.get(run_id)
-        return claim is not None and claim.is_lost
-
     @property
     def client(self) -> DBOSClient:
         """The client of the engine."""
@@ -480,20 +459,6 @@ class QueueJournal(PostgresJournal):
                 most = min(concurrency, queue.global_concurrency or concurrency)
                 if queue.worker_concurrency != most:
                     queue.set_worker_concurrency(most)
-
-    async def is_at_rest(self, run_id: str, records: list[Record]) -> bool:
-        """Whether a worker has nothing to do: the run is over, or waits and nobody has answered."""
-        story = await story_of(records, self)
-        if story.is_over or not story.is_finished:
-            return story.is_over
-        questions = (await Questions.read(self, run_id)).open
-        if not questions or any(each.is_expired(self._database.now()) for each in questions):
-            return False
-        known = {each.id: each.fingerprint for each in questions}
-        return all(
-            isinstance(each, InboxAnswer) and known.get(each.question) != each.fingerprint
-            for each in await self.inbox(run_id)
-        )
 
     async def enqueue(self, run_id: str, cause: str, queue: str) -> None:
         """Queue a run again. The same cause queues it once."""
@@ -598,7 +563,7 @@ class QueueJournal(PostgresJournal):
             have_list_alone(raw, self._database)
             known = [each for each in records if not self._add_queued(connection, raw, each, more)]
         for each in known:
-            self._check_same(each)
+            check_same(self.read_sync(each.run_id), each)
 
     def _add_queued(
         self,
@@ -614,15 +579,6 @@ class QueueJournal(PostgresJournal):
         options = {**self._options(record.run_id, "start", record.queue), **more}
         self.client.enqueue_in_transaction(connection, options, record.run_id)  # type: ignore[arg-type]
         return True
-
-    def _check_same(self, record: RunQueued) -> None:
-        known = self.read_sync(record.run_id)[0]
-        same = ("agent_id", "prompt", "queue", "agent_version")
-        if any(getattr(known, name, None) != getattr(record, name) for name in same):
-            raise UsageError(
-                f"run '{record.run_id}' is in the journal already, with another prompt, agent, version or queue.",
-                remedy="Give the new run another id.",
-            )
 
     async def _reopen(self, run_id: str) -> None:
         durable = await reopen(self, run_id, ())
@@ -789,15 +745,6 @@ def _connect(database: Database) -> Connection:
     connection = database.connect()
     connection.autocommit = False
     return connection
-
-
-def _checked_id(run_id: str) -> str:
-    if not isinstance(run_id, str) or not run_id.strip() or not run_id.isprintable():
-        raise UsageError(
-            f"{run_id!r} cannot be the id of a queued run.",
-            remedy="Give an id of printable characters.",
-        )
-    return run_id
 
 
 N = TypeVar("N", int, float)

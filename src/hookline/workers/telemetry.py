@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
-
-from hookline.workers.queue import QueueJournal
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
 
 
-def observe_queues(journal: QueueJournal) -> None:
+def observe_queues(measure: Callable[[], Iterable[Any]]) -> None:
     """Measure the queues of a journal whenever metrics are sent, in the thread that sends them."""
     try:
         from opentelemetry.metrics import Observation
@@ -29,7 +27,7 @@ def observe_queues(journal: QueueJournal) -> None:
 
     def observe(field: str) -> Any:
         def callback(_: CallbackOptions) -> Iterator[Observation]:
-            for each in journal.measure_queues():
+            for each in measure():
                 yield Observation(getattr(each, field), {"hookline.queue.name": each.queue})
 
         return callback

@@ -1,0 +1,412 @@
+"""What the workers of all engines have: they drive runs by their ids, count attempts and hand runs over.
+
+The engine hands the id of a run to `_drive`, which resumes or begins the run. The claim of the journal decides who
+drives it, whatever the engine does: `_drive` waits for the claim, and never returns while somebody drives the run.
+
+A worker holds a lock with its own name, on the connection that writes. One that finds that it lost its lock ends what
+it drives, without writing anything, and waits for the claims again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from msgspec.structs import replace
+
+from hookline.agent import Agent
+from hookline.agent.children import fail_idle
+from hookline.errors import (
+    HooklineError,
+    JournalError,
+    NewerRunError,
+    RunHandedOverError,
+    RunInUseError,
+    UnknownRunError,
+    UsageError,
+)
+from hookline.extras import install_command
+from hookline.journal import (
+    InboxAnswer,
+    PostgresJournal,
+    Questions,
+    Record,
+    RunQueued,
+    RunReopened,
+    RunTakenUp,
+    StepFinished,
+    StepPaused,
+    reopen,
+    story_of,
+)
+from hookline.journal.writer import RunClaim
+from hookline.state import checked_text
+from hookline.workers.health import parse_address, serve_health
+from hookline.workers.registry import WorkerInfo, place_for, place_of_newer, wanted_version
+from hookline.workers.telemetry import send_rest
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the lock of this worker, and what its engine looks at."""
+ANSWER_SECONDS = 30.0
+"""Between two looks for answers that did not queue their run."""
+CLAIM_SECONDS = 0.25
+_LONGEST_PAUSE = 30
+_log = logging.getLogger("hookline.workers")
+
+
+class WorkersJournal(PostgresJournal):
+    """A journal in PostgreSQL whose claims are remembered: a worker asks whether it lost one."""
+
+    def __init__(self, url: str | None = None, *, schema: str = "hookline") -> None:
+        super().__init__(url, schema=schema)
+        self._claimed: weakref.WeakValueDictionary[str, RunClaim] = weakref.WeakValueDictionary()
+
+    async def claim(self, run_id: str) -> RunClaim:
+        """Take a run for this process. The last claim of a run is remembered while somebody has it."""
+        claim = self._claimed[run_id] = await super().claim(run_id)
+        return claim
+
+    def has_lost(self, run_id: str) -> bool:
+        """Whether this process had claimed a run, and can write it no more: the connection is lost."""
+        claim = self._claimed.get(run_id)
+        return claim is not None and claim.is_lost
+
+    async def is_at_rest(self, run_id: str, records: list[Record]) -> bool:
+        """Whether a worker has nothing to do: the run is over, or waits and nobody has answered."""
+        story = await story_of(records, self)
+        if story.is_over or not story.is_finished:
+            return story.is_over
+        questions = (await Questions.read(self, run_id)).open
+        if not questions or any(each.is_expired(self._database.now()) for each in questions):
+            return False
+        known = {each.id: each.fingerprint for each in questions}
+        return all(
+            isinstance(each, InboxAnswer) and known.get(each.question) != each.fingerprint
+            for each in await self.inbox(run_id)
+        )
+
+
+class CannotDrive(Exception):
+    """A run is for another worker."""
+
+    def __init__(self, queue: str, place: str) -> None:
+        super().__init__()
+        self.queue = queue
+        """Empty if the run cannot be read."""
+        self.place = place
+        """What only workers have that can drive it."""
+
+
+class BaseWorker(ABC):
+    """Drives runs. An engine adds how it starts, and what becomes of a run that another worker must have."""
+
+    journal: WorkersJournal
+
+    def __init__(
+        self,
+        journal: WorkersJournal,
+        agents: Mapping[str, Agent],
+        *,
+        queues: tuple[str, ...],
+        concurrency: int,
+        grace: float,
+        max_attempts: int,
+        health: str | None,
+    ) -> None:
+        for option, value, least in (
+            ("concurrency", concurrency, 1),
+            ("grace", grace, 0),
+            ("max_attempts", max_attempts, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{option}={value} is not possible: give at least {least}.")
+        self.journal = journal
+        self.agents = {name: _with_journal(name, each, journal) for name, each in agents.items()}
+        self.concurrency = concurrency
+        self.grace = grace
+        self.max_attempts = max_attempts
+        self.health = None if health is None else parse_address(health)
+        """Where it says whether it is alive and ready: `[HOST:]PORT`, without a host on this machine only."""
+        self.name = f"worker {socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
+        """Of the lock that says that this worker is alive."""
+        versions = {
+            name: (each.definition.version, *each.definition.accepts)
+            for name, each in self.agents.items()
+        }
+        self.info = WorkerInfo(self.name, queues, versions)
+        self._driven: dict[asyncio.Task[bool], str] = {}
+        self._slots = asyncio.Semaphore(concurrency)
+        self._stopping = asyncio.Event()
+        self._lock: object = None
+
+    # --- its life --------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until `stop`. Then every run is handed over after its step, at the latest after `grace` seconds."""
+        async with AsyncExitStack() as stack:
+            if self.health is not None:
+                await stack.enter_async_context(serve_health(self.health, self.check))
+            await self._work()
+
+    async def check(self) -> dict[str, bool]:
+        """What has to be true for the worker to be ready."""
+        try:
+            await self.journal.runs(limit=1)
+        except JournalError:
+            is_reached = False
+        else:
+            is_reached = True
+        return {
+            "database": is_reached,
+            "agents": bool(self.agents),
+            "working": self._lock is not None and not self._stopping.is_set(),
+        }
+
+    async def _work(self) -> None:
+        await self._launch()
+        watches = [
+            asyncio.create_task(self._repeat(work, seconds)) for work, seconds in self._watches()
+        ]
+        try:
+            await self._stopping.wait()
+            await self._hand_over()
+        finally:
+            for watch in watches:
+                watch.cancel()
+
+    async def _hand_over(self) -> None:
+        until = asyncio.get_running_loop().time() + self.grace
+        while self._driven and asyncio.get_running_loop().time() < until:
+            for agent in self.agents.values():
+                agent.hand_over()
+            await asyncio.wait([*self._driven], timeout=CLAIM_SECONDS)
+
+    def stop(self) -> None:
+        """Take nothing new, and hand over what is driven."""
+        self._stopping.set()
+
+    def run_to_exit(self) -> None:
+        """Work until SIGTERM or SIGINT, and end the process. A second signal ends it at once.
+
+        What is still driven after the grace period is left as by a process that died.
+        """
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._on_signal)
+            await self.run()
+
+        asyncio.run(_exit_after(work()))
+
+    def _on_signal(self) -> None:
+        if self._stopping.is_set():
+            os._exit(1)
+        self.stop()
+
+    # --- a run -----------------------------------------------------------------------------------------
+
+    async def _drive(self, run_id: str) -> None:
+        """Drive a run until it ends or waits for an answer. Whatever happens here, the engine learns nothing of it."""
+        failures = 0
+        while True:
+            if self._stopping.is_set():
+                await self._leave()
+            task = asyncio.create_task(self._resume_in_turn(run_id))
+            self._driven[task] = run_id
+            try:
+                if await task:
+                    return None
+            except CannotDrive as missing:
+                return await self._pass_on(run_id, missing)
+            except (RunInUseError, RunHandedOverError):
+                await asyncio.sleep(CLAIM_SECONDS)
+            except asyncio.CancelledError:
+                if not task.cancelled():  # this body itself is cancelled
+                    raise
+            except Exception as error:
+                failures += 1
+                about = {"run_id": run_id, "failures": failures}
+                _log.exception(
+                    "run '%s' cannot be continued (%d)",
+                    run_id,
+                    failures,
+                    extra={"hookline": about},
+                )
+                await asyncio.sleep(min(failures, _LONGEST_PAUSE))
+                if failures >= self.max_attempts and not isinstance(error, JournalError):
+                    await self._fail(run_id, f"{type(error).__name__}: {error}")
+                    return None
+            finally:
+                del self._driven[task]
+
+    async def _resume_in_turn(self, run_id: str) -> bool:
+        """Resume a run when fewer than `concurrency` are driven: an engine may count each of its queues alone."""
+        async with self._slots:
+            return not self._stopping.is_set() and await self._resume(run_id)
+
+    async def _resume(self, run_id: str) -> bool:
+        """Resume or begin a run. True when it is over, or waits, or another worker must have it."""
+        try:
+            records = await self.journal.read(run_id)
+        except UnknownRunError:
+            return True  # it was deleted
+        except NewerRunError:
+            raise CannotDrive("", place_of_newer(self.info.record_version)) from None
+        if await self._is_at_rest(run_id, records):
+            return True
+        queued = records[0]
+        assert isinstance(queued, RunQueued)
+        name, version = queued.agent_id, wanted_version(records)
+        if not self.info.can_drive(name, version):
+            raise CannotDrive(queued.queue, place_for(name, version))
+        if count_attempts(records) >= self.max_attempts:
+            await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
+            return True
+        await self.agents[name].resume(run_id)
+        return await self._is_at_rest(run_id, await self.journal.read(run_id))
+
+    async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
+        """Whether nothing is to be done."""
+        return await self.journal.is_at_rest(run_id, records)
+
+    async def _fail(self, run_id: str, why: str) -> None:
+        durable = await reopen(self.journal, run_id, ())
+        try:
+            if not (await story_of(durable.records, self.journal)).is_over:
+                await fail_idle(durable, self.journal.database.now(), why)
+                await durable.commit()
+        finally:
+            await durable.close()
+
+    async def _repeat(self, work: Any, seconds: float) -> None:
+        while True:
+            try:
+                await work()
+            except Exception as error:  # the server may be away, and comes back
+                about = {"error": type(error).__name__}
+                _log.warning("the queue cannot be looked at: %s", error, extra={"hookline": about})
+            await asyncio.sleep(seconds)
+
+    async def _look(self) -> None:
+        """See that this worker is still alive to others, and end what it may not write any more."""
+        try:
+            self._lock = await self.journal.claim(self.name)
+        except RunInUseError:
+            pass  # by this very worker: the connection is there
+        finally:
+            # Without its claim a run writes nothing, not even that it was cancelled. One that was claimed again since
+            # is none of these.
+            for task, run_id in self._driven.items():
+                if self.journal.has_lost(run_id):
+                    task.cancel()
+
+    # --- what an engine does ---------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _launch(self) -> None:
+        """Claim the name of this worker, and start the engine on this event loop."""
+
+    @abstractmethod
+    async def _leave(self) -> None:
+        """Leave a run to another worker, because this one stops. It does not return."""
+
+    @abstractmethod
+    async def _pass_on(self, run_id: str, missing: CannotDrive) -> None:
+        """Let a worker have a run that can drive it."""
+
+    @abstractmethod
+    async def _find_answers(self) -> None:
+        """Queue runs that have an answer in the inbox, whoever put it there."""
+
+    def _watches(self) -> list[tuple[Callable[[], Awaitable[object]], float]]:
+        """What is done again and again, with the seconds in between."""
+        return [(self._look, LOOK_SECONDS), (self._find_answers, ANSWER_SECONDS)]
+
+
+async def _exit_after(work: Any) -> None:
+    """Do something, and end the process whatever threads there are."""
+    code = 0
+    try:
+        await work
+    except HooklineError as error:
+        _log.error("the worker failed: %s", error)
+        code = 1
+    except BaseException:
+        _log.exception("the worker failed")
+        code = 1
+    finally:
+        await asyncio.to_thread(send_rest)
+        os._exit(code)
+
+
+def count_attempts(records: list[Record]) -> int:
+    """How often a run was taken up since it last made a step, or paused in one, or was opened again."""
+    count = 0
+    for record in records:
+        if isinstance(record, StepFinished | StepPaused | RunReopened):
+            count = 0
+        elif isinstance(record, RunTakenUp):
+            count += 1
+    return count
+
+
+def _with_journal(name: str, agent: Agent, journal: WorkersJournal) -> Agent:
+    if not isinstance(agent, Agent):
+        raise UsageError(f"'{name}' is {agent!r}, which is not an agent.")
+    if agent.definition.journal is not None:
+        raise UsageError(
+            f"agent '{name}' has a journal of its own.",
+            remedy="Build it without one: the worker gives it the journal of the queue.",
+        )
+    return Agent(replace(agent.definition, journal=journal))
+
+
+def missing_package(package: str, extra: str) -> UsageError:
+    """What somebody reads who has not installed an engine."""
+    return UsageError(
+        f"workers need the package '{package}'.", remedy=f"Run: {install_command(extra)}"
+    )
+
+
+def new_queued(
+    agent: str, prompt: str, run_id: str | None, queue: str, version: str = ""
+) -> RunQueued:
+    """The first record of a run that is submitted."""
+    return RunQueued(
+        os.urandom(16).hex() if run_id is None else checked_id(run_id),
+        0,
+        0.0,
+        agent_id=agent,
+        prompt=checked_text(prompt, "the prompt"),
+        queue=queue,
+        agent_version=version,
+    )
+
+
+def check_same(known: list[Record], record: RunQueued) -> None:
+    """Refuse to submit another run with the id of a known one."""
+    same = ("agent_id", "prompt", "queue", "agent_version")
+    if any(getattr(known[0], name, None) != getattr(record, name) for name in same):
+        raise UsageError(
+            f"run '{record.run_id}' is in the journal already, with another prompt, agent, version or queue.",
+            remedy="Give the new run another id.",
+        )
+
+
+def checked_id(run_id: str) -> str:
+    """An id that can be typed and printed."""
+    if not isinstance(run_id, str) or not run_id.strip() or not run_id.isprintable():
+        raise UsageError(
+            f"{run_id!r} cannot be the id of a queued run.",
+            remedy="Give an id of printable characters.",
+        )
+    return run_id
