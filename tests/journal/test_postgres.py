@@ -15,9 +15,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from postgres_server import PGBOUNCER, PgBouncer, PostgresServer, wait_until
+from postgres_server import PGBOUNCER, PROGRAMS, PgBouncer, PostgresServer, wait_until
 
-from hookline import Agent, AgentBuilder, RunStatus, tool
+from hookline import Agent, AgentBuilder, AgentState, RunStatus, tool
+from hookline.cli.main import main
 from hookline.definition import definition
 from hookline.errors import JournalError, RunHandedOverError, RunInUseError, UsageError
 from hookline.journal import (
@@ -33,7 +34,7 @@ from hookline.journal.inbox import encode_message
 from hookline.journal.postgres import schema as tables
 from hookline.journal.postgres import writer
 from hookline.state import ToolResult
-from hookline.testing import ScriptedDriver, call, say
+from hookline.testing import Scripted, ScriptedDriver, call, say
 
 Make = Callable[..., PostgresJournal]
 Story = Callable[..., list[Record]]
@@ -691,3 +692,50 @@ async def test_a_run_that_is_lost_after_its_last_step_asks_no_hook_at_its_end(
     asked.append("again")
     assert (await build(postgres_journal()).resume("r")).text == "hello"
     assert asked == ["again", "end"]
+
+
+def test_what_happened_after_a_backup_is_in_doubt(
+    postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restored journal does not know of later calls: the loss is accepted, and a `once` tool is not called again."""
+    schema = postgres.new_schema()
+    place = ["--database", postgres.url(), "--schema", schema]
+    assert PROGRAMS is not None
+    file = str(tmp_path / "backup")
+    paid: list[int] = []
+
+    def build(journal: PostgresJournal) -> Agent:
+        @tool(effect="once")
+        def pay(number: int) -> str:
+            """Pay."""
+            paid.append(number)
+            if len(paid) == 1:
+                program = [PROGRAMS / "pg_dump", f"--schema={schema}", "--format=custom"]
+                subprocess.run([*program, f"--file={file}", postgres.url()], check=True)
+            return "paid"
+
+        def turn(state: AgentState) -> Scripted:
+            count = state.step_count
+            return call("pay", number=count) if count < 3 else say("done")
+
+        builder = AgentBuilder().with_driver(ScriptedDriver([turn] * 10)).with_tools(pay)
+        return builder.with_journal(journal).build()
+
+    with PostgresJournal(postgres.url(), schema=schema) as journal:
+        assert build(journal).run_sync("Pay.", run_id="r").text == "done"
+        assert build(journal).run_sync("Pay.", run_id="later").text == "done"
+    assert paid == [0, 1, 2] * 2
+    postgres.ask(f"DROP SCHEMA {schema} CASCADE")
+    program = [PROGRAMS / "pg_restore", f"--dbname={postgres.url()}", file]
+    subprocess.run(program, check=True)
+    assert main(["journal", "check", *place, "--accept-loss"]) == 0
+    assert "runs that may have lost their end: 1" in capsys.readouterr().out
+    with PostgresJournal(postgres.url(), schema=schema) as journal:
+        assert [each.run_id for each in journal.runs_sync()] == ["r"]
+        result = build(journal).resume_sync("r")
+        assert result.text == "done"
+        assert journal.check_sync().ok
+        # A run that began after that has lost nothing.
+        assert build(journal).run_sync("Pay.", run_id="later").text == "done"
+    assert paid == [0, 1, 2] * 3, "the first run paid nothing twice"
+    postgres.ask(f"DROP SCHEMA {schema} CASCADE")

@@ -13,8 +13,9 @@ from postgres_server import free_port, wait_until
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from hookline import RunStatus, StopReason
+from hookline.cli.main import main
 from hookline.errors import UsageError
-from hookline.journal import PostgresJournal, Questions, RunFinished, post_answer, post_cancel
+from hookline.journal import Questions, RunFinished, post_answer, post_cancel
 from hookline.state import Decision
 from hookline.workers import TemporalJournal
 
@@ -48,13 +49,6 @@ def wait_for_end(work: Any, run_id: str) -> None:
         return found.status is WorkflowExecutionStatus.RUNNING
 
     wait_until(lambda: not ask(work, is_running), f"the workflow of {run_id} ends")
-
-
-def answer(work: Any, journal: PostgresJournal, run_id: str) -> None:
-    """Allow what a run asks."""
-    work.wait_for(run_id, RunStatus.PAUSED)
-    (question,) = asyncio.run(Questions.read(journal, run_id)).open
-    asyncio.run(post_answer(journal, run_id, question.id, Decision.allow(), by="ann"))
 
 
 def test_a_run_is_submitted_once_and_driven(on_temporal: Any) -> None:
@@ -150,20 +144,25 @@ def test_a_worker_that_stops_hands_over(on_temporal: Any) -> None:
     assert work.calls("r") == [(0, first.pid), (1, first.pid), (2, other.pid)]
 
 
-def test_answers_continue_a_run_that_waits(on_temporal: Any) -> None:
-    """While it waits there is no workflow. Workers find an answer that Temporal was not told of when they start."""
+def test_answers_continue_a_run_that_waits(
+    on_temporal: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While it waits there is no workflow. Workers find an answer of a command, which does not know Temporal."""
     work = on_temporal
     worker = work.start()
     work.journal.submit_sync("asks", "Pay.", run_id="r")
     for number in range(2):
         work.wait_for("r", RunStatus.PAUSED)
         wait_for_end(work, "r")
-        answer(work, work.journal, "r")
+        (question,) = asyncio.run(Questions.read(work.journal, "r")).open
+        asyncio.run(post_answer(work.journal, "r", question.id, Decision.allow(), by="ann"))
         work.wait_for_call("r", number)
     work.wait_for("r", RunStatus.PAUSED)
     worker.kill()
-    with PostgresJournal(work.postgres.url(), schema=work.journal.database.schema) as plain:
-        answer(work, plain, "r")
+    (question,) = asyncio.run(Questions.read(work.journal, "r")).open
+    database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
+    assert main(["approve", *database, "r", question.id]) == 0
+    assert "is queued for a worker" in capsys.readouterr().out
     work.start()
     work.wait_for("r", RunStatus.COMPLETED)
     assert [number for number, _ in work.calls("r")] == [0, 1, 2]

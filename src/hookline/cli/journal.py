@@ -15,7 +15,10 @@ from hookline.journal import SQLiteJournal
 
 def check_journal(arguments: argparse.Namespace) -> int:
     """Report damage."""
-    with database_of(arguments) or _open(arguments, accept_loss=arguments.accept_loss) as journal:
+    database = database_of(arguments)
+    with database or _open(arguments, accept_loss=arguments.accept_loss) as journal:
+        if database is not None and arguments.accept_loss:
+            print(f"runs that may have lost their end: {database.accept_loss_sync()}")
         report = journal.check_sync()
     print_text(printable(str(report), lines=True))
     return Exit.DONE if report.ok else Exit.FAILED

@@ -11,7 +11,7 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -33,7 +33,7 @@ CREATE INDEX losses ON history (run_id) WHERE event = 'lost';
 _START = anchor("")
 _END = "SELECT number, CAST(link AS BLOB) FROM history ORDER BY number DESC LIMIT 1"
 _ADD = "INSERT INTO history (number, event, run_id, records, at, link) VALUES (?, ?, ?, ?, ?, ?)"
-_LOST = "SELECT number, CAST(records AS INTEGER) FROM history WHERE event = 'lost' AND run_id = ?"
+_LOST = "SELECT number, CAST(records AS BIGINT) FROM history WHERE event = 'lost' AND run_id = ?"
 _CREATED = "SELECT max(number) FROM history WHERE event = 'created' AND run_id = ?"
 
 
@@ -80,6 +80,10 @@ def list_existing(connection: sqlite3.Connection) -> None:
         add_event(connection, "created", run_id, at=started_at)
 
 
+UNENDED = (
+    "SELECT id, run_id, steps FROM runs"
+    " WHERE kind = 'run' AND status IN ('queued', 'running', 'paused') ORDER BY id"
+)
 ANY_STEPS = 1 << 40
 """Of a run that may have made any number of steps: more than a run makes."""
 
@@ -90,20 +94,19 @@ def accept_loss(connection: sqlite3.Connection, most_steps: Callable[[int, int],
     `most_steps` says it for a run by its number in the file, and the steps that are there.
     """
     connection.execute("BEGIN IMMEDIATE")
-    query = "SELECT id, run_id, steps FROM runs WHERE kind = 'run' AND status IN ('queued', 'running', 'paused')"
-    unended = connection.execute(query).fetchall()
+    unended = connection.execute(UNENDED).fetchall()
     add_event(connection, "lost", "")
     for number, run_id, steps in unended:
         add_event(connection, "lost", run_id, most_steps(number, steps))
     connection.execute("COMMIT")
 
 
-def steps_before_loss(connection: sqlite3.Connection, run_id: str) -> int | None:
+def steps_before_loss(rows: Callable[[str, str], list[Any]], run_id: str) -> int | None:
     """How many steps a run may have made before the end of the journal was lost; None if none was."""
-    losses = connection.execute(_LOST, (run_id,)).fetchall()
+    losses = rows(_LOST, run_id)
     if not losses:
         return None
-    ((created,),) = connection.execute(_CREATED, (run_id,))
+    ((created,),) = rows(_CREATED, run_id)
     # Another run may have had the id, and was deleted.
     after = [steps for number, steps in losses if number > (created or 0)]
     return max((ANY_STEPS if steps is None else steps for steps in after), default=None)

@@ -130,10 +130,7 @@ class Tables:
                 f"the journal '{self._path}' is damaged: run '{run_id}' does not end with its last record.",
                 remedy=DAMAGE_REMEDY,
             )
-        return info, tail, self._steps_before_loss(run_id)
-
-    def _steps_before_loss(self, run_id: str) -> int | None:
-        return steps_before_loss(self._connection, run_id)
+        return info, tail, steps_before_loss(self._rows, run_id)
 
     def has_commit(self, commit: Commit) -> bool:
         """Whether something that was committed is there. Records that are damaged are there."""

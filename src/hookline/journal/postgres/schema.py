@@ -54,6 +54,7 @@ CREATE TABLE history (
     at float8 NOT NULL,
     link bytea NOT NULL
 );
+CREATE INDEX losses ON history (run_id) WHERE event = 'lost';
 CREATE TABLE inbox (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_id text COLLATE "C" NOT NULL,

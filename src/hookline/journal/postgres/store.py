@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 
@@ -15,7 +15,7 @@ from hookline._sync import sync_form
 from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import StoredRun
 from hookline.journal.connection import IdleConnections
-from hookline.journal.history import digest
+from hookline.journal.history import ANY_STEPS, UNENDED, digest
 from hookline.journal.inbox import InboxMessage, encode_message, is_new
 from hookline.journal.operations import OpenedJournal, check_references
 from hookline.journal.postgres.database import (
@@ -75,6 +75,17 @@ class PostgresJournal(OpenedStore):
 
     migrate_sync = sync_form(migrate)
 
+    async def accept_loss(self) -> int:
+        """Note that records may be missing, after a backup was restored or a standby took over. Returns how many runs.
+
+        Calls that must run once are in doubt in all runs that have not ended here.
+        """
+        return await self._ask(
+            lambda journal: cast("JournalInPostgres", journal).accept_loss(), is_long=True
+        )
+
+    accept_loss_sync = sync_form(accept_loss)
+
     def _migrate(self) -> tuple[int, int]:
         with self._database.connect() as connection:
             return migrate(connection, self._database)
@@ -111,6 +122,18 @@ class JournalInPostgres(OpenedJournal):
             f"'{os.fspath(path)}' was not made: a journal in PostgreSQL is backed up with the tools of PostgreSQL.",
             remedy=f"pg_dump --schema={self._database.schema} --format=custom --file=FILE; pg_restore puts it back.",
         )
+
+    def accept_loss(self) -> int:
+        """Write which runs may have lost their end: all that have not ended."""
+
+        def mark(connection: Connection) -> int:
+            unended = PostgresTables(connection, self._database).rows(UNENDED)
+            add_event(connection, "lost", "", 0, self.now())
+            for _, run_id, _ in unended:
+                add_event(connection, "lost", run_id, ANY_STEPS, self.now())
+            return len(unended)
+
+        return self._get_writer().run_exclusively(mark)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
@@ -205,9 +228,6 @@ class PostgresTables(Tables):
 
     def _is_one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
         return "= ANY(?)", [to_column(value) for value in values]
-
-    def _steps_before_loss(self, run_id: str) -> int | None:  # noqa: ARG002 - the server loses nothing that it committed
-        return None
 
     def file_damage(self) -> list[str]:
         """Nothing: PostgreSQL has a tool for this, pg_amcheck."""
