@@ -69,6 +69,17 @@ def test_a_run_is_submitted_once_and_driven(on_temporal: Any) -> None:
     assert work.journal.submit_sync("bank", "Pay the secret rent.", run_id="r") == "r"
     wait_for_end(work, "r")
     assert len(finals(work, "r")) == 1
+    held = work.hold("t", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="t")
+    work.wait_for_call("t", 1)
+
+    async def terminate(client: Client) -> None:
+        await client.get_workflow_handle(workflow_id(work, "t")).terminate()
+
+    ask(work, terminate)  # Temporal alone forgets the run
+    held.unlink()
+    work.wait_for("t", RunStatus.COMPLETED)
+    assert [number for number, _ in work.calls("t")] == [0, 1, 2]
 
     async def read_history(client: Client) -> str:
         ids = [
