@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from postgres_server import PGBOUNCER, PROGRAMS, PgBouncer, PostgresServer, wait_until
+from postgres_server import PGBOUNCER, PROGRAMS, PgBouncer, PostgresServer, Standby, wait_until
 
 from hookline import Agent, AgentBuilder, AgentState, RunStatus, tool
 from hookline.cli.main import main
@@ -739,3 +740,59 @@ def test_what_happened_after_a_backup_is_in_doubt(
         assert build(journal).run_sync("Pay.", run_id="later").text == "done"
     assert paid == [0, 1, 2] * 3, "the first run paid nothing twice"
     postgres.ask(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed")
+def test_a_synchronous_standby_has_what_was_committed() -> None:
+    """A call waits until the standby knows of it. When the standby takes over in the call, it is in doubt."""
+    primary = PostgresServer()
+    standby = Standby(primary)
+    paid: list[int] = []
+    is_paying, goes_on = threading.Event(), threading.Event()
+
+    @tool(effect="once")
+    def pay(number: int) -> str:
+        """Pay."""
+        paid.append(number)
+        is_paying.set()
+        goes_on.wait()
+        return "paid"
+
+    def turn(state: AgentState) -> Scripted:
+        return call("pay", number=state.step_count) if state.step_count < 2 else say("done")
+
+    def build(journal: PostgresJournal) -> Agent:
+        builder = AgentBuilder().with_driver(ScriptedDriver([turn] * 10)).with_tools(pay)
+        return builder.with_journal(journal).build()
+
+    def waiting() -> list[object]:
+        return primary.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+
+    try:
+        primary.new_schema()
+        primary.ask("ALTER SYSTEM SET synchronous_commit = off")  # the session sets it itself
+        primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        primary.ask("SELECT pg_reload_conf()")
+        follows = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+        wait_until(lambda: bool(primary.ask(follows)), "the standby follows")
+        ((receiver,),) = standby.ask("SELECT pid FROM pg_stat_wal_receiver")
+        os.kill(receiver, signal.SIGSTOP)
+        journal = PostgresJournal(primary.url(), schema="journal_1")
+        running = threading.Thread(target=lambda: build(journal).run_sync("Pay.", run_id="r"))
+        running.start()
+        wait_until(lambda: bool(waiting()), "a commit waits for the standby")
+        assert not paid
+        os.kill(receiver, signal.SIGCONT)
+        assert is_paying.wait(60)
+        primary.stop(with_signal=signal.SIGQUIT)
+        goes_on.set()
+        running.join()
+        standby.ask("SELECT pg_promote()")
+        with PostgresJournal(standby.url(), schema="journal_1") as other:
+            assert build(other).resume_sync("r").text == "done"
+            assert other.check_sync().ok
+        assert paid == [0, 1], "the call that the standby knew of was not made again"
+    finally:
+        goes_on.set()
+        standby.close()
+        primary.close()

@@ -61,13 +61,17 @@ class PostgresServer:
         self.port = free_port()
         if os.geteuid() == 0:
             os.chown(self._place.name, 65534, 65534)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._make()
+
+    def _make(self) -> None:
         self._run(
             "initdb", "-D", str(self.files), "-U", self.user, "-A", "trust", "-E", "UTF8", "-N"
         )
-        if network is not None:
+        if self._network is not None:
             with (self.files / "pg_hba.conf").open("a") as file:
-                file.write(f"host all all {network[1]} trust\n")
-        self._process: subprocess.Popen[bytes] | None = None
+                file.write(f"host all all {self._network[1]} trust
+")
         self.start()
         self.ask("CREATE DATABASE agents", database="postgres")
 
@@ -145,6 +149,19 @@ class PostgresServer:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             cursor = connection.execute(query.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
+
+
+class Standby(PostgresServer):
+    """A server that follows another one, until it is promoted."""
+
+    def __init__(self, primary: PostgresServer) -> None:
+        self._source = primary.port
+        super().__init__()
+
+    def _make(self) -> None:
+        place = ("-h", "127.0.0.1", "-p", str(self._source), "-U", self.user)
+        self._run("pg_basebackup", "-D", str(self.files), "-R", "-c", "fast", *place)
+        self.start()
 
 
 class PgBouncer:

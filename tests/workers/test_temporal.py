@@ -17,7 +17,7 @@ from hookline.cli.main import main
 from hookline.errors import UsageError
 from hookline.journal import Questions, RunFinished, post_answer, post_cancel
 from hookline.state import Decision
-from hookline.workers import TemporalJournal
+from hookline.workers import TemporalJournal, TemporalWorker
 
 
 def finals(work: Any, run_id: str) -> list[RunFinished]:
@@ -216,6 +216,8 @@ def test_what_temporal_was_not_told_is_found(
         with caplog.at_level(logging.WARNING, "hookline.workers"):
             assert journal.submit_sync("bank", "Pay.", run_id="r") == "r"
         assert "Temporal does not know of run 'r' yet" in caplog.text
+        with pytest.raises(UsageError, match=f"cannot be reached at {away['target_host']}"):
+            asyncio.run(TemporalWorker(journal, {}).run())
     work.start()
     work.wait_for("r", RunStatus.COMPLETED)
 
