@@ -70,8 +70,7 @@ class PostgresServer:
         )
         if self._network is not None:
             with (self.files / "pg_hba.conf").open("a") as file:
-                file.write(f"host all all {self._network[1]} trust
-")
+                file.write(f"host all all {self._network[1]} trust\n")
         self.start()
         self.ask("CREATE DATABASE agents", database="postgres")
 
