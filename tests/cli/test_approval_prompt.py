@@ -137,7 +137,7 @@ def test_a_question_fits_its_window(columns: int, place: Any) -> None:
     """No line of it is wider, but for the command itself, which is never cut."""
     terminal = asked(place, _PUSH, columns=columns)
     terminal.wait_for("explain")
-    lines = terminal.text.replace("\r", "").split("\n")
+    lines = terminal.text.replace("\r", "\n").split("\n")  # a spinner writes over its line
     assert [line for line in lines if len(line) > columns and "$ git" not in line] == []
     words = " ".join(terminal.text.split())
     assert "git push is not known to be read-only" in words
