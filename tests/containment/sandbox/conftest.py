@@ -45,8 +45,9 @@ class Outcome:
 class Helper:
     """A process of a user that runs commands in sandboxes."""
 
-    def __init__(self, user: int | None) -> None:
-        argv = [sys.executable if user is None else SYSTEM_PYTHON, str(HELPER)]
+    def __init__(self, user: int | None, nice: int) -> None:
+        python = sys.executable if user is None else SYSTEM_PYTHON
+        argv = ["nice", f"-n{nice}", python, str(HELPER)]
         if user is not None:
             change = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
             argv = ["setpriv", *change, *argv]
@@ -75,13 +76,13 @@ class Helper:
             process.kill()
 
 
-class Helpers(dict[tuple[int | None, bool], Helper]):
-    """One for each user, and for each user with a watcher; started again after a test that did not wait for it."""
+class Helpers(dict[tuple[int | None, bool, int], Helper]):
+    """For each user and priority, with a watcher and without; started again after a test that did not wait for it."""
 
-    def run(self, user: int | None, plan: dict[str, Any]) -> dict[str, Any]:
+    def run(self, user: int | None, nice: int, plan: dict[str, Any]) -> dict[str, Any]:
         """What came of one command of a user."""
-        key = (user, plan["watched"])
-        helper = self.pop(key, None) or Helper(user)
+        key = (user, plan["watched"], nice)
+        helper = self.pop(key, None) or Helper(user, nice)
         try:
             answer = helper.run(plan)
         except BaseException:
@@ -134,11 +135,13 @@ class Place:
         where: str = "workspace",
         watched: bool = False,
         beside: str = "",
+        nice: int = 0,
         **paths: Sequence[str],
     ) -> Outcome:
         """Run a command in a sandbox around `work`. With `watched`, a watcher holds every limit that it can.
 
-        `beside` is a command that runs at the same time, as soon as it has printed something.
+        `beside` is a command that runs at the same time, as soon as it has printed something. `nice` is added to the
+        priority of the process that starts them.
         """
         seen = [str(self.base), *([] if self.user is not None else [sys.base_prefix])]
         plan = {
@@ -159,7 +162,7 @@ class Place:
                 "MY_TOKEN": "a secret of the environment",
             },
         }
-        return Outcome(**self._helpers.run(self.user, plan))
+        return Outcome(**self._helpers.run(self.user, nice, plan))
 
     def run_python(self, code: str, **options: Any) -> Outcome:
         """Run Python code inside."""

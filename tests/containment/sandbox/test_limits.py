@@ -88,6 +88,12 @@ def test_where_the_kernel_does_not_count_a_watcher_does(place: Place) -> None:
     assert seen.ended == "processes"
 
 
+def test_a_nice_process_can_start_commands(place: Place) -> None:
+    """With a watcher a command is made nice; only root may lower the value of one that is nicer already."""
+    assert int(place.run("nice", watched=True, nice=15).text) == min(os.nice(0) + 15, 19)
+    assert int(place.run("nice", watched=True).text) == max(os.nice(0), 10)
+
+
 def test_a_watcher_counts_threads_too(place: Place) -> None:
     """One process with many threads is as many."""
     code = "import threading, time\nfor _ in range(60): threading.Thread(target=time.sleep, args=(20,)).start()"

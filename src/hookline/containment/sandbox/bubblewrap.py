@@ -420,7 +420,8 @@ class BubblewrapCommand(RunningCommand):
             watcher = Watcher(first, watched, self._writable)
             self._watching = asyncio.create_task(self._end_at_limit(watcher))
         if watched.processes is not None:  # a fork bomb would keep us from looking
-            os.setpriority(os.PRIO_PROCESS, first, _NICE)
+            nice = os.getpriority(os.PRIO_PROCESS, first)  # only root may lower it
+            os.setpriority(os.PRIO_PROCESS, first, max(nice, _NICE))
 
     def _end_without_memory(self) -> None:
         self._stop_listening()
