@@ -494,9 +494,11 @@ _STARTS = """
 import os, pathlib, subprocess
 
 def guard(ctx):
+    orphan = "setsid sleep 600 > /dev/null & echo $!"
+    left = subprocess.run(["sh", "-c", orphan], stdout=subprocess.PIPE, text=True).stdout
     program = subprocess.Popen(["sh", "-c", "sleep 600; true"])
-    pathlib.Path("pid.new").write_text(str(program.pid))
-    os.rename("pid.new", "pid")
+    pathlib.Path("pids.new").write_text(f"{program.pid} {left}")
+    os.rename("pids.new", "pids")
     program.wait()
 """
 
@@ -505,21 +507,22 @@ def guard(ctx):
     not os.path.exists("/proc/self/stat"), reason="the system says nothing about processes"
 )
 def test_what_a_hook_has_started_itself_ends_too(place: Any) -> None:
-    """A hook in Python that waits for a program cannot be interrupted: the watchdog ends the program."""
+    """The program that a hook in Python waits for, and one that has left its parent and its session."""
     place.write("hooks.py", _STARTS)
     place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "hooks:guard"\n')
     assert place.run("trust").returncode == 0
     model = place.script({"call": "list", "args": {}}, {"say": "Done."})
     terminal = opened(place, "run", "--model", model, "x", *_BARE)
-    pid_file = place.project / "pid"
+    pid_file = place.project / "pids"
     while not pid_file.exists():
         time.sleep(0.05)
     os.kill(terminal.pid, signal.SIGTERM)
     terminal.end()
     until = time.monotonic() + 30
-    while is_alive(int(pid_file.read_text())) and time.monotonic() < until:
+    pids = [int(pid) for pid in pid_file.read_text().split()]
+    while any(map(is_alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not is_alive(int(pid_file.read_text()))
+    assert [is_alive(pid) for pid in pids] == [False, False]
 
 
 def is_alive(pid: int) -> bool:

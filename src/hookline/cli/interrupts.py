@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import FrameType
@@ -17,6 +18,8 @@ from types import FrameType
 from hookline.cli import watchdog
 from hookline.containment.interpreter import compiled_code
 from hookline.containment.processes.beside import start_beside
+from hookline.containment.processes.child import new_mark
+from hookline.containment.processes.supervisor import set_mark
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
 from hookline.state import StopReason
@@ -118,11 +121,23 @@ def _start_watchdog() -> int | None:
         return None
     signals, pipe = os.pipe()
     os.set_blocking(pipe, False)
+    mark = new_mark()
     try:
-        start_beside(code, signals, str(os.getpid()))
+        start_beside(code, signals, str(os.getpid()), str(mark))
+        _mark_what_we_start(mark)
     except OSError:
         os.close(pipe)
         return None
     finally:
         os.close(signals)
     return pipe
+
+
+def _mark_what_we_start(mark: int) -> None:
+    """Have the watchdog find all of it, also what has left its parent."""
+    if sys.platform == "linux":
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
+        if soft == resource.RLIM_INFINITY:  # else a supervisor marked us, and must find it too
+            set_mark(0, mark)

@@ -26,8 +26,8 @@ _AFTER_TERMINATE = 4.0
 """Seconds to save the run and to end what it has started."""
 
 
-def main(signals: int, command: int) -> None:
-    """Read the signals that a command gets from this pipe."""
+def main(signals: int, command: int, mark: bytes) -> None:
+    """Read the signals that a command gets from this pipe. What it starts has the mark."""
     for each in (_HANG_UP, _INTERRUPT, _QUIT, _TERMINATE):  # meant for the command
         _signal.signal(each, _signal.SIG_IGN)
     poll = select.poll()
@@ -37,7 +37,7 @@ def main(signals: int, command: int) -> None:
     started: list[int] = []
     while True:
         if after_terminate < float("inf") and os.getppid() == command:
-            started = _started_by(command)
+            started = _started_by(command, mark)
         deadline = min(after_presses, after_terminate)
         left = max(0.0, deadline - time.monotonic())
         if not poll.poll(None if deadline == float("inf") else min(left, _PAUSE) * 1000):
@@ -45,11 +45,11 @@ def main(signals: int, command: int) -> None:
                 continue
             if os.getppid() == command:  # else it has ended, and its number may be another's
                 _kill(command, *started)
-            return
+            break
         numbers = os.read(signals, 4096)
         if not numbers:  # it has ended
             _kill(*started)
-            return
+            break
         for number in numbers:
             if number == FORGET[0]:
                 presses, after_presses = 0, float("inf")
@@ -59,6 +59,8 @@ def main(signals: int, command: int) -> None:
                     after_presses = time.monotonic() + _AFTER_PRESSES
             elif number in (_HANG_UP, _TERMINATE):
                 after_terminate = min(after_terminate, time.monotonic() + _AFTER_TERMINATE)
+    if after_terminate < float("inf"):  # what was started since the last look
+        _kill(*_started_by(None, mark))
 
 
 def _kill(*processes: int) -> None:
@@ -69,12 +71,13 @@ def _kill(*processes: int) -> None:
             pass
 
 
-def _started_by(command: int) -> list[int]:
+def _started_by(command: int | None, mark: bytes) -> list[int]:
     """What the command has started itself, and what these have; nothing where the system does not say.
 
-    Programs beside the command (we, and the supervisor) end when it does, with everything that they have started.
+    Those whose parent has ended are found by the mark, and all of them when the command has ended (None). Programs
+    beside the command (we, and the supervisor) end when it does, with everything that they have started.
     """
-    children: dict[int, list[int]] = {}
+    children: dict[int | None, list[int]] = {}
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -86,10 +89,12 @@ def _started_by(command: int) -> list[int]:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
                 with open(f"/proc/{name}/cmdline", "rb") as file:
                     is_beside = _BESIDE in file.read()
+                with open(f"/proc/{name}/limits", "rb") as file:
+                    is_marked = mark in file.read().split()
             except (OSError, ValueError):
                 continue
-            if not is_beside:
-                children.setdefault(parent, []).append(int(name))
+            if not is_beside and int(name) != command:
+                children.setdefault(command if is_marked else parent, []).append(int(name))
     found = children.get(command, [])
     for pid in found:  # it grows meanwhile
         found += children.get(pid, ())
@@ -97,4 +102,4 @@ def _started_by(command: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode())
