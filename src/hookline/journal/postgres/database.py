@@ -211,7 +211,7 @@ _WORDS = {
 _OTHER = ("PostgreSQL refused", "See the server's log.")
 _UNREACHABLE = (
     "there is no connection to the server",
-    "See that it runs and can be reached, then resume the run: what was committed is there.",
+    "Check that it runs and can be reached. If a run was interrupted, resume it: what was committed is there.",
 )
 
 
