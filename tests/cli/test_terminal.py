@@ -483,6 +483,27 @@ def test_ctrl_c_three_times_ends_the_process_whatever_a_hook_does(
     assert "running" in place.run("runs").stdout
 
 
+def test_commands_that_only_ask_hooks_end_too(place: Any) -> None:
+    """After three Ctrl-C, while a hook holds up every thread."""
+    begun = place.home / "begun"
+    hook = _STUCK_HOOKS["every thread"].format(begun=f"open({str(begun)!r}, 'w').close()")
+    hook = hook.replace("'a' * 64", "'a' * (64 if os.getenv('STUCK') else 1)")
+    place.write("hooks.py", f"import os\n{hook}")
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "hooks:guard"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    assert place.run("run", "--model", model, "x").returncode == 0
+    for command in (("hooks", "test", "list"), ("backtest",), ("replay", "last")):
+        begun.unlink()
+        terminal = opened(place, *command, STUCK="1")
+        while not begun.exists():
+            time.sleep(0.05)
+        for _ in range(3):
+            terminal.press("\x03")
+            time.sleep(0.1)
+        assert terminal.end() in (-signal.SIGINT, -signal.SIGKILL), command
+
+
 def test_a_signal_to_end_is_obeyed_whatever_a_hook_does(place: Any, stuck: Terminal) -> None:
     """The watchdog waits some seconds first."""
     os.kill(stuck.pid, signal.SIGTERM)

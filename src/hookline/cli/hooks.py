@@ -19,6 +19,7 @@ from hookline.agent import Agent
 from hookline.cli.assembly.agent import AgentAdditions, open_agent, without_model
 from hookline.cli.assembly.capabilities import packages_of
 from hookline.cli.exits import Exit
+from hookline.cli.interrupts import watch_signals
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.standard_streams import user_code
@@ -430,7 +431,7 @@ async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[
         tester.agent = agent
         args = arguments_for(agent, tool, rest) if tool else {}
         driver.turns = [call(tool, **args) if tool else say(arguments.answer or "")]
-        with user_code():
+        with watch_signals(), user_code():
             result = await agent.run(arguments.prompt or "hookline hooks test")
     if tester.answers is None:
         results = [each for step in result.steps for each in step.results]

@@ -88,7 +88,7 @@ class Interrupts:
         actions = {signal.SIGINT: press, signal.SIGTERM: end, signal.SIGHUP: end}
         before = {number: signal.signal(number, act) for number, act in actions.items()}
         try:
-            with _watch_signals():
+            with watch_signals():
                 yield
         finally:
             if pressed > 1:
@@ -98,8 +98,8 @@ class Interrupts:
 
 
 @contextlib.contextmanager
-def _watch_signals() -> Iterator[None]:
-    """Have the watchdog read the signals within this block."""
+def watch_signals() -> Iterator[None]:
+    """Have the watchdog read the signals within this block: the third Ctrl-C ends the process, whatever a hook does."""
     pipe = _start_watchdog()
     if pipe is None:
         yield

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hookline.cli.assembly.agent import open_agent, without_model
 from hookline.cli.exits import Exit
-from hookline.cli.interrupts import Interrupts
+from hookline.cli.interrupts import Interrupts, watch_signals
 from hookline.cli.journal_location import (
     database_of,
     find_in_database,
@@ -45,7 +45,7 @@ async def _replay(
     settings = invocation.return_there(flags, bare=arguments.bare)
     report_untrusted(settings)
     async with open_agent(settings, without_model(Interrupts(print))) as agent:
-        with user_code():
+        with watch_signals(), user_code():
             replayed = await replay(journal, run_id, agent, run_hooks=arguments.run_hooks)
     print(printable(str(replayed), lines=True))
     return Exit.DONE if replayed.identical else Exit.FAILED
@@ -87,7 +87,7 @@ async def _backtest(
         journal,
         open_agent(settings, without_model(Interrupts(print))) as agent,
     ):
-        with user_code():
+        with watch_signals(), user_code():
             report = await backtest(
                 journal,
                 agent,
