@@ -20,6 +20,7 @@ from hookline.journal import (
     MemoryJournal,
     Record,
     RunQueued,
+    RunReopened,
     StoredForm,
     decode,
     encode,
@@ -38,6 +39,7 @@ NOT_IN_THE_DATA = {
     ("step", "errors_of"),
     ("step_paused", "errors_of"),
     *(("run_queued", name) for name in RunQueued.__struct_fields__),
+    *(("run_reopened", name) for name in RunReopened.__struct_fields__),
     *ADDED_TO_STATES,
 }
 """Fields that records have since the cases were written, and that no case has."""

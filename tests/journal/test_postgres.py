@@ -765,6 +765,10 @@ def test_a_synchronous_standby_has_what_was_committed() -> None:
         builder = AgentBuilder().with_driver(ScriptedDriver([turn] * 10)).with_tools(pay)
         return builder.with_journal(journal).build()
 
+    def drive() -> None:
+        with pytest.raises(RunHandedOverError):
+            build(journal).run_sync("Pay.", run_id="r")
+
     def waiting() -> list[object]:
         return primary.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 
@@ -778,7 +782,7 @@ def test_a_synchronous_standby_has_what_was_committed() -> None:
         ((receiver,),) = standby.ask("SELECT pid FROM pg_stat_wal_receiver")
         os.kill(receiver, signal.SIGSTOP)
         journal = PostgresJournal(primary.url(), schema="journal_1")
-        running = threading.Thread(target=lambda: build(journal).run_sync("Pay.", run_id="r"))
+        running = threading.Thread(target=drive)
         running.start()
         wait_until(lambda: bool(waiting()), "a commit waits for the standby")
         assert not paid
