@@ -33,6 +33,7 @@ from hookline.journal import (
     Questions,
     Record,
     RunFinished,
+    RunStarted,
     RunTakenUp,
     StepFinished,
     post_answer,
@@ -40,6 +41,7 @@ from hookline.journal import (
 )
 from hookline.journal.record import hooks_in
 from hookline.journal.writer import RunClaim
+from hookline.sessions import Sessions
 from hookline.state import Decision, ResultStatus, RunStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 from hookline.workers import QueueJournal, Worker
@@ -86,12 +88,15 @@ class Model:
         self.turns = turns
 
     async def infer(self, request: Any, turn: Any) -> Any:
-        """The turn for this step."""
+        """The turn for this step. What was said before the prompt belongs to earlier runs of the session."""
         await asyncio.sleep(0.05)
-        if turn.state.step_count < len(self.turns):
-            made = self.turns[turn.state.step_count]
+        roles = [each.role for each in request.messages]
+        since = request.messages[len(roles) - roles[::-1].index("user") :]
+        step = sum(each.role == "assistant" for each in since)
+        if step < len(self.turns):
+            made = self.turns[step]
         else:
-            doubts = sum(DOUBT in each.text for each in request.messages)
+            doubts = sum(DOUBT in each.text for each in since)
             made = say(f"{turn.state.run_id}: {doubts} in doubt")
         return await ScriptedDriver([made]).infer(request, turn)
 
@@ -205,6 +210,8 @@ class Chaos:
         self.chance = random.Random(19)
         self.workers: list[subprocess.Popen[bytes]] = []
         self.counts: Counter[str] = Counter()
+        self.sessions: dict[str, list[str]] = {}
+        """The runs of each, as they were submitted."""
         self.is_over = threading.Event()
 
     def start(self) -> None:
@@ -222,11 +229,14 @@ class Chaos:
         self.is_over.set()
 
     def submit(self, runs: int) -> None:
-        """Queue as many runs of all kinds."""
+        """Queue as many runs of all kinds. Every fifth one belongs to a session, each time of another agent."""
         names = [*make_agents(self.folder)]
         for number in range(runs):
-            agent = names[number % len(names)]
-            self.journal.submit_sync(agent, "go", run_id=f"run-{number}")
+            agent, run_id = names[number % len(names)], f"run-{number}"
+            session = f"talk-{number // 5 % (runs // 20)}" if number % 5 == 0 else None
+            if session is not None:
+                self.sessions.setdefault(session, []).append(run_id)
+            self.journal.submit_sync(agent, f"go {run_id}", run_id=run_id, session=session)
 
     def go(self, runs: int, *, between: tuple[float, float]) -> None:
         """Drive them to their ends, and break something every so many seconds."""
@@ -309,6 +319,8 @@ def faults(chaos: Chaos) -> Iterator[str]:
     for run_id, each in records.items():
         yield from _ends(run_id, each)
         yield from _results(journal, run_id, each, effects)
+    for session, members in chaos.sessions.items():
+        yield from _turns(journal, session, [records[each] for each in members])
     yield from _lost(records, lines(folder, "commits"))
     yield from _hooks(records, folder)
     for what, times in effects.items():
@@ -335,7 +347,8 @@ def _results(
     messages = asyncio.run(story_of(records, journal)).state.messages
     check_transcript(messages)
     steps = [each.step for each in records if isinstance(each, StepFinished)]
-    if [step.index for step in steps] != list(range(len(steps))):
+    first = steps[0].index if steps else 0  # a session counts all its steps
+    if [step.index for step in steps] != list(range(first, first + len(steps))):
         yield f"{run_id} has the steps {[step.index for step in steps]}"
     doubts = 0
     for step in steps:
@@ -357,6 +370,25 @@ def _results(
     final = records[-1]
     if isinstance(final, RunFinished) and final.text != f"{run_id}: {doubts} in doubt":
         yield f"{run_id} has {doubts} calls in doubt, and its model says {final.text!r}"
+
+
+def _turns(journal: QueueJournal, session: str, runs: list[list[Record]]) -> Iterator[str]:
+    """Runs of a session continue each other in order. Each begins where the one before it ended, and sees all of it."""
+    ids = [records[0].run_id for records in runs]
+    if list(Sessions(journal).get_sync(session).runs) != ids:
+        yield f"{session} has the runs {Sessions(journal).get_sync(session).runs}, submitted as {ids}"
+    for number, records in enumerate(runs):
+        (continues,) = [
+            each.continues for each in records if isinstance(each, RunStarted) and not each.resumed
+        ]
+        known = None if continues is None else (continues.run_id, continues.records)
+        wanted = (ids[number - 1], len(runs[number - 1])) if number else None
+        if known != wanted:
+            yield f"{ids[number]} continues {known}, and not {wanted}"
+        messages = asyncio.run(story_of(records, journal)).state.messages
+        said = [each.text for each in messages if each.role == "user"]
+        if said != [f"go {each}" for each in ids[: number + 1]]:
+            yield f"{ids[number]} has the prompts {said}"
 
 
 def _lost(records: dict[str, list[Record]], commits: Iterable[Line]) -> Iterator[str]:
@@ -410,6 +442,7 @@ def summary(chaos: Chaos) -> dict[str, int]:
         **chaos.counts,
         "runs": len(infos),
         "records": len(records),
+        "in sessions": sum(map(len, chaos.sessions.values())),
         "taken up": sum(isinstance(each, RunTakenUp) for each in records),
         "calls": len(results),
         "in doubt": sum(result.status is ResultStatus.IN_DOUBT for result in results),

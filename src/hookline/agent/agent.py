@@ -160,7 +160,7 @@ class Agent:
             # It knows what has become of the run since, in any process.
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
             resumed = await resume_from_journal(
-                definition, definition.journal, run_id, answers, is_in_session=session is not None
+                definition, definition.journal, run_id, answers, session
             )
             if isinstance(resumed, RunResult):
                 return resumed

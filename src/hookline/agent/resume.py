@@ -66,8 +66,7 @@ async def resume_from_journal(
     journal: JournalStore,
     run_id: str,
     decisions: Answers,
-    *,
-    is_in_session: bool,
+    inside: SessionMembership | None,
 ) -> tuple[Run, str | None] | RunResult:
     """The run of a journal, and the prompt that it begins with. Or the result, if it is over.
 
@@ -78,7 +77,7 @@ async def resume_from_journal(
         story = await story_of(durable.records, journal)
         if not story.is_finished or story.state.pending_step is not None:
             await refuse_child(story.state, journal)
-        if not is_in_session:
+        if inside is None:
             await refuse_member(journal, story)
         known = (
             {}
@@ -106,7 +105,7 @@ async def resume_from_journal(
             return await _end_cancelled(definition, journal, durable, message.words)
     if story.queued is not None:
         await _note_attempt(definition, journal, durable)
-        return _begin_queued(definition, durable, story.queued)
+        return _begin_queued(definition, durable, story.queued, inside)
     _report_version(durable.records, definition)
     paused = story.is_finished
     if paused and isinstance(durable.records[0], RunQueued):
@@ -134,12 +133,24 @@ async def _note_attempt(definition: Definition, journal: JournalStore, durable: 
         raise
 
 
-def _begin_queued(definition: Definition, durable: Stored, queued: RunQueued) -> tuple[Run, str]:
+def _begin_queued(
+    definition: Definition, durable: Stored, queued: RunQueued, inside: SessionMembership | None
+) -> tuple[Run, str]:
     """A run that was submitted, and its prompt."""
-    run_id = queued.run_id
-    state = next_state(AgentState(), agent_id=definition.agent_id, run_id=run_id, session_id=run_id)
-    part = SessionPart(starts=True, ends=True, source="startup")
-    return Run(RunSetup.of(definition, drive, session=part), state, durable), queued.prompt
+    if inside is None:
+        state, continues = AgentState(), None
+        part = SessionPart(starts=True, ends=True, source="startup")
+    else:
+        state, continues = inside.state.freeze(), inside.continues
+        part = SessionPart(starts=bool(inside.source), source=inside.source)
+    begun = next_state(
+        state,
+        agent_id=definition.agent_id,
+        run_id=queued.run_id,
+        session_id=queued.session_id,
+    )
+    setup = RunSetup.of(definition, drive, session=part, continues=continues)
+    return Run(setup, begun, durable), queued.prompt
 
 
 async def _end_cancelled(
@@ -238,6 +249,8 @@ class SessionMembership(msgspec.Struct, frozen=True):
     """Why session_start is asked; empty when the session has started."""
     continues: Continuation | None = None
     """The run of the session that it continues."""
+    state: AgentState = AgentState()
+    """What a run that was submitted begins with."""
     enter: Callable[[], Awaitable[None]] | None = None
     """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
 

@@ -576,6 +576,7 @@ def _submit_flags(parser: argparse.ArgumentParser) -> None:
     add("prompt", help="what the agent is asked")
     add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
     add("--id", metavar="ID", help="the id of the run")
+    add("--session", metavar="ID", help="continue the conversation of this session, or begin it")
     add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
     add("--priority", metavar="N", type=int, help="1 is first; without it before all that have one")
     add("--delay", metavar="SECONDS", type=float, help="do not begin before that")

@@ -63,6 +63,7 @@ def submit(arguments: argparse.Namespace) -> int:
             priority=arguments.priority,
             delay=arguments.delay,
             version=arguments.agent_version,
+            session=arguments.session,
         )
         print(run_id)
         why = journal.why_no_worker_sync(

@@ -179,8 +179,8 @@ class _Folding:
         self._count_time(record)
         if isinstance(record, RunQueued):
             self.queued = record
-            run_id = record.run_id
-            self._settle(AgentState(agent_id=record.agent_id, run_id=run_id, session_id=run_id))
+            run_id, session = record.run_id, record.session_id
+            self._settle(AgentState(agent_id=record.agent_id, run_id=run_id, session_id=session))
             return
         if isinstance(record, RunStarted):
             paused = self.state if self.queued is None else None

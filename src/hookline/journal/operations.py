@@ -33,7 +33,7 @@ from hookline.journal.inbox import InboxMessage
 from hookline.journal.jsonl import dump, load
 from hookline.journal.last_commits import commits_file
 from hookline.journal.losses import End
-from hookline.journal.record import EarlierRun, Record, RunStarted
+from hookline.journal.record import EarlierRun, Record, RunQueued, start_of
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import (
     RunInfo,
@@ -414,8 +414,11 @@ def _no_such_records(run_id: str, count: int, wanted: int) -> JournalError:
 
 
 def _earlier_run(stored: StoredRun) -> EarlierRun | None:
-    first = next(iter(decode_all(StoredRun(stored.info, stored.head, stored.rows[:1]))), None)
-    return first.continues if isinstance(first, RunStarted) else None
+    records = decode_all(StoredRun(stored.info, stored.head, stored.rows[:1]))
+    if records and isinstance(records[0], RunQueued):  # it begins later
+        records = decode_all(stored)
+    started = start_of(records)
+    return None if started is None else started.continues
 
 
 def _wrong_reference(tables: Tables, earlier: EarlierRun | None) -> str:

@@ -67,6 +67,13 @@ class RunQueued(Record, frozen=True, gc=False, omit_defaults=True, tag="run_queu
     """Where it waits, also when it continues after a pause. Empty: an engine outside the database has it."""
     agent_version: str = ""
     """The version of the agent that was asked for. Without one, the worker that begins the run decides."""
+    session: str = ""
+    """The session whose conversation it continues. Empty: the run has one of its own."""
+
+    @property
+    def session_id(self) -> str:
+        """The session that it belongs to. A run without one is its own."""
+        return self.session or self.run_id
 
 
 class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):

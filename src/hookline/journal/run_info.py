@@ -156,7 +156,7 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
         elif isinstance(record, RunQueued):
             status, session_id, agent_id = (
                 RunStatus.QUEUED,
-                info.run_id,
+                valid_text(record.session_id),
                 valid_text(record.agent_id),
             )
             prompt = valid_text(record.prompt[:_LONGEST_PROMPT])

@@ -30,16 +30,16 @@ _FIELDS = RunInfo.__struct_fields__
 _COLUMNS = ", ".join(_FIELDS)
 _ROWS: Any = list[tuple[tuple(field.type for field in msgspec.structs.fields(RunInfo))]]  # type: ignore[misc]
 _NEW_RUN = f"""
-INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
-                  started_at, updated_at, kind, head, continues)
+INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, continues, records, steps,
+                  started_at, updated_at, kind, head)
 VALUES ({", ".join("?" * 13)})
 """
 _NEXT_BATCH = f"INSERT INTO next_batches VALUES ({', '.join('?' * 9)})"
 _DESCRIBE_RUN = """
-UPDATE runs SET session_id = ?, agent_id = ?, parent_run_id = ?, status = ?, prompt = ? WHERE id = ?
+UPDATE runs SET session_id = ?, agent_id = ?, parent_run_id = ?, status = ?, prompt = ?, continues = ? WHERE id = ?
 """
 _NEW_BATCH = "INSERT INTO batches (id, links, records) VALUES (?, ?, CAST(? AS TEXT))"
-description = attrgetter("session_id", "agent_id", "parent_run_id", "status", "prompt")
+description = attrgetter("session_id", "agent_id", "parent_run_id", "status", "prompt", "continues")
 """The columns that rarely change; some of them are indexed."""
 _BATCHES_OF_RUN = "batches WHERE id BETWEEN ? AND ?"
 _POSITION_BITS = 32
@@ -286,7 +286,7 @@ def pack(bodies: list[bytes]) -> bytes:
 def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     """Add a run to the table. Returns its number in the file; raises IntegrityError when it is there."""
     numbers = (info.records, info.steps, info.started_at, info.updated_at)
-    row = (info.run_id, *description(info), *numbers, info.kind, head, info.continues)
+    row = (info.run_id, *description(info), *numbers, info.kind, head)
     number = int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
     add_event(cursor, "created", info.run_id, at=info.started_at)
     return number

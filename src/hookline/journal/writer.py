@@ -531,6 +531,7 @@ class Batch:
         "bodies",
         "claim",
         "done",
+        "earlier",
         "is_first",
         "is_one_statement",
         "records",
@@ -545,6 +546,8 @@ class Batch:
         """Whether it creates the run."""
         self.is_one_statement = not self.is_first and description(before) == description(after)
         """Whether it only continues the run, so that its transaction is one statement."""
+        self.earlier = None if before.continues == after.continues else after.continues
+        """The run whose conversation the run continues from this batch on. It must not be deleted meanwhile."""
         self.bodies = bodies
         self.before = before
         self.after = after
@@ -560,6 +563,8 @@ class Batch:
         tail, links = self.begin()
         number = tail.run
         try:
+            if self.earlier is not None and not has_run(cursor, self.earlier):
+                raise deleted_error(self.claim.run_id, self.earlier)
             if not number:
                 number = self._insert_run(cursor, links)
             else:
@@ -587,9 +592,6 @@ class Batch:
 
     def _insert_run(self, cursor: sqlite3.Cursor, links: list[bytes]) -> int:
         """Add the run with its first records. Returns its number."""
-        earlier = self.after.continues
-        if earlier is not None and not has_run(cursor, earlier):
-            raise deleted_error(self.claim.run_id, earlier)
         number = insert_run(cursor, self.after, links[-1])
         insert_batch(cursor, number, 0, links, self.records)
         return number

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 from msgspec.structs import replace
 
@@ -17,6 +20,7 @@ from hookline.journal import (
     StepStarted,
     answers_on_record,
     hooks_in,
+    start_of,
     still_waiting,
     story_of,
     with_changes,
@@ -36,6 +40,8 @@ class ConversationState(msgspec.Struct, frozen=True):
     """The run that is not over: it waits for a person, its process died, or it is being driven now."""
     last: Segment | None = None
     """The run at whose end, or after whose record, the next one continues."""
+    changes: tuple[Mapping[str, Any], ...] = ()
+    """What session_end hooks changed in the state since that run."""
 
     @property
     def status(self) -> RunStatus:
@@ -66,7 +72,7 @@ async def read_conversation(journal: JournalStore, story: SessionStory) -> Conve
         opening = position.opening or (position.source if _has_failed_to_start(records) else "")
         last = Segment(records[0].run_id, len(records) - 1 if end is None else end)
         state = _with_end_changes(run.state, position)
-        return ConversationState(state=state, opening=opening, last=last)
+        return ConversationState(state=state, opening=opening, last=last, changes=position.changes)
     state = run.state
     if not run.is_finished:
         answers = await answers_on_record(journal, run.settled, records)
@@ -84,11 +90,14 @@ async def _last_run(
     while position is not None and position.segments:
         last = position.segments[-1]
         try:
-            return position, await journal.read(last.run_id)
+            records = await journal.read(last.run_id)
         except UnknownRunError:
             if last.end is not None or last.run_id in story.ended:
                 raise missing_run_error(story, last.run_id) from None
-            position = position.before
+        else:
+            if start_of(records) is not None:
+                return position, records
+        position = position.before
     return position or story.position, None
 
 

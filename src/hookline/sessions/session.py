@@ -221,6 +221,16 @@ class Session:
 
     resume_run_sync = sync_form(resume_run)
 
+    async def begin_run(self, agent: Agent, run_id: str) -> RunResult:
+        """Begin a run that was submitted to this session and has not begun. Workers do so."""
+        async with self._hold() as held:
+            inside = await _next_place(held, agent, run_id)
+            result = await agent.resume(run_id, session=inside)
+            await _note_end(held, result)
+            return result
+
+    begin_run_sync = sync_form(begin_run)
+
     async def close(self, agent: Agent, *, reason: str = "other") -> None:
         """End the session and call the agent's session_end hooks. The next run opens it again.
 
@@ -240,7 +250,7 @@ class Session:
         self, *, at: int | None = None, title: str | None = None, id: str | None = None
     ) -> Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
-        session_id = _new_id() if id is None else _check_id(id)
+        session_id = _new_id() if id is None else check_session_id(id)
         title = self.title if title is None else _check_title(title)
         story, _ = await _read_story(self._journal, self.id)
         conversation = await _read_conversation(self._journal, story)
@@ -382,12 +392,12 @@ class Sessions:
 
     async def create(self, *, title: str = "", id: str | None = None) -> Session:
         """A new session. Without a title it gets one from its first prompt."""
-        session_id = _new_id() if id is None else _check_id(id)
+        session_id = _new_id() if id is None else check_session_id(id)
         return await _create(self._journal, session_id, self._clock, title=_check_title(title))
 
     async def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        story, end = await _read_story(self._journal, _check_id(id))
+        story, end = await _read_story(self._journal, check_session_id(id))
         return await Session(self._journal, story, end, self._clock)._take(story, end)
 
     async def list(self, *, limit: int | None = None) -> list[SessionInfo]:
@@ -405,7 +415,7 @@ def _new_id() -> str:
     return os.urandom(6).hex()
 
 
-def _check_id(session_id: object) -> str:
+def check_session_id(session_id: object) -> str:
     """The id of a session; refuses what cannot be one."""
     if not isinstance(session_id, str) or not _ID.fullmatch(session_id):
         raise UsageError(
@@ -507,21 +517,30 @@ def _new_title(story: SessionStory, records: Sequence[Record]) -> str:
 
 async def _next(held: HeldSession, agent: Agent, given: TurnOptions) -> RunOptions:
     """What the next run begins with: the state, its place in the session, and its id."""
+    run_id = given.get("run_id") or _new_run_id(held.story)
+    inside = await _next_place(held, agent, run_id)
+    # Options that there are not stay in: the agent refuses them.
+    return cast(RunOptions, {**given, "state": inside.state, "session": inside, "run_id": run_id})
+
+
+async def _next_place(held: HeldSession, agent: Agent, run_id: str) -> SessionMembership:
+    """The place in the session of the next run."""
     _check_agent(held, agent)
     conversation = await _between_runs(held)
-    run_id, opening = given.get("run_id") or _new_run_id(held.story), conversation.opening
     continues, last = None, conversation.last
     if last is not None and last.end is not None:
         try:
             earlier = await held.journal.refer(last.run_id, last.end + 1)
         except UnknownRunError:
             raise missing_run_error(held.story, last.run_id) from None
-        continues = Continuation(earlier, held.story.position.changes)
+        continues = Continuation(earlier, conversation.changes)
+    opening = conversation.opening
     inside = _enter(held, opening, continues, member=run_id, source=opening)
-    # Options that there are not stay in: the agent refuses them.
-    return cast(
-        RunOptions, {**given, "state": conversation.state, "session": inside, "run_id": run_id}
-    )
+    inside = replace(inside, state=conversation.state)
+    segments = held.story.position.segments
+    if segments and segments[-1].run_id == run_id:  # it was added, and its process died then
+        inside = replace(inside, enter=None)
+    return inside
 
 
 def _new_run_id(story: SessionStory) -> str:

@@ -18,36 +18,47 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from hookline.agent import Agent
 from hookline.agent.children import fail_idle
+from hookline.agent.resume import SessionMembership
 from hookline.errors import (
     HooklineError,
     JournalError,
     NewerRunError,
     RunHandedOverError,
     RunInUseError,
+    SessionConflictError,
+    SessionError,
     UnknownRunError,
     UsageError,
 )
 from hookline.extras import install_command
 from hookline.journal import (
+    RECORD_VERSION,
     InboxAnswer,
+    InboxCancel,
     PostgresJournal,
     Questions,
     Record,
     RunQueued,
     RunReopened,
     RunTakenUp,
+    SessionCreated,
+    SessionStatus,
     StepFinished,
     StepPaused,
     reopen,
     story_of,
+    stream_of,
 )
+from hookline.journal.postgres.store import JournalInPostgres
 from hookline.journal.writer import RunClaim
+from hookline.sessions import Session, Sessions
+from hookline.sessions.session import check_session_id
 from hookline.state import checked_text
 from hookline.workers.health import parse_address, serve_health
 from hookline.workers.registry import WorkerInfo, place_for, place_of_newer, wanted_version
@@ -62,7 +73,7 @@ _LONGEST_PAUSE = 30
 _log = logging.getLogger("hookline.workers")
 
 
-class WorkersJournal(PostgresJournal):
+class WorkersJournal(PostgresJournal, ABC):
     """A journal in PostgreSQL whose claims are remembered: a worker asks whether it lost one."""
 
     def __init__(self, url: str | None = None, *, schema: str = "hookline") -> None:
@@ -78,6 +89,38 @@ class WorkersJournal(PostgresJournal):
         """Whether this process had claimed a run, and can write it no more: the connection is lost."""
         claim = self._claimed.get(run_id)
         return claim is not None and claim.is_lost
+
+    async def find_turn(self, session: Session) -> str:
+        """The run of a session that is driven now or next; empty if there is none.
+
+        That is the one that has begun and is not over, else the first one that was submitted.
+        """
+        if session.status is SessionStatus.SUSPENDED:
+            return ""
+        first = await self.find_first_queued(session.id)
+        return session.unfinished or first.get(session.id, "")
+
+    async def find_first_queued(self, session_id: str | None = None) -> dict[str, str]:
+        """The first run that was submitted and has not begun, by session: of this one, or of all."""
+        return await self._ask(
+            lambda journal: cast("JournalInPostgres", journal).find_first_queued(session_id)
+        )
+
+    async def wake_turn(self, session_id: str, cause: str) -> None:
+        """Queue the next run of a session, unless one has begun and is not over."""
+        try:
+            session = await Sessions(self).get(session_id)
+            turn = await self.find_turn(session)
+            if turn and turn != session.unfinished:
+                queued = (await self.read(turn))[0]
+                assert isinstance(queued, RunQueued)
+                await self._wake_next(queued, cause)
+        except (SessionError, UnknownRunError) as error:
+            _log.warning("session '%s' cannot be continued: %s", session_id, error)
+
+    @abstractmethod
+    async def _wake_next(self, queued: RunQueued, cause: str) -> None:
+        """Have a run looked at whose turn it is, if the engine of this journal drives it."""
 
     async def is_at_rest(self, run_id: str, records: list[Record]) -> bool:
         """Whether a worker has nothing to do: the run is over, or waits and nobody has answered."""
@@ -227,7 +270,7 @@ class BaseWorker(ABC):
                     return None
             except CannotDrive as missing:
                 return await self._pass_on(run_id, missing)
-            except (RunInUseError, RunHandedOverError):
+            except (RunInUseError, RunHandedOverError, SessionConflictError):
                 await asyncio.sleep(CLAIM_SECONDS)
             except asyncio.CancelledError:
                 if not task.cancelled():  # this body itself is cancelled
@@ -244,7 +287,6 @@ class BaseWorker(ABC):
                 await asyncio.sleep(min(failures, _LONGEST_PAUSE))
                 if failures >= self.max_attempts and not isinstance(error, JournalError):
                     await self._fail(run_id, f"{type(error).__name__}: {error}")
-                    return None
             finally:
                 del self._driven[task]
 
@@ -261,8 +303,17 @@ class BaseWorker(ABC):
             return True  # it was deleted
         except NewerRunError:
             raise CannotDrive("", place_of_newer(self.info.record_version)) from None
-        if await self._is_at_rest(run_id, records):
-            return True
+        if not await self._is_at_rest(run_id, records):
+            if not await self._continue(run_id, records):
+                return True
+            records = await self.journal.read(run_id)
+            if not await self._is_at_rest(run_id, records):
+                return False
+        await self._end_turn(records)
+        return True
+
+    async def _continue(self, run_id: str, records: list[Record]) -> bool:
+        """Drive a run, or end it. False when another run of its session comes before it."""
         queued = records[0]
         assert isinstance(queued, RunQueued)
         name, version = queued.agent_id, wanted_version(records)
@@ -271,8 +322,39 @@ class BaseWorker(ABC):
         if count_attempts(records) >= self.max_attempts:
             await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
+        if queued.session:
+            return await self._continue_session(self.agents[name], queued)
         await self.agents[name].resume(run_id)
-        return await self._is_at_rest(run_id, await self.journal.read(run_id))
+        return True
+
+    async def _continue_session(self, agent: Agent, queued: RunQueued) -> bool:
+        """Drive a run of a session if it is its turn. Otherwise the end of the run before it queues it again."""
+        run_id = queued.run_id
+        if any(isinstance(each, InboxCancel) for each in await self.journal.inbox(run_id)):
+            await agent.resume(run_id, session=SessionMembership(queued.session))  # it only ends
+            return True
+        try:
+            session = await Sessions(self.journal).get(queued.session)
+            if await self.journal.find_turn(session) != run_id:
+                return False
+            if session.unfinished:
+                await session.resume_run(agent)
+            else:
+                await session.begin_run(agent, run_id)
+        except SessionConflictError:
+            raise
+        except SessionError as error:
+            _log.warning("run '%s' waits: %s", run_id, error)
+            return False
+        return True
+
+    async def _end_turn(self, records: list[Record]) -> None:
+        """Queue the next run of a session if this one is over. Whoever finds it over does so, and it is done once."""
+        queued = records[0]
+        assert isinstance(queued, RunQueued)
+        if queued.session and (await story_of(records, self.journal)).is_over:
+            cause = f"after {queued.run_id} {len(records)}"
+            await self.journal.wake_turn(queued.session, cause)
 
     async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
         """Whether nothing is to be done."""
@@ -378,26 +460,39 @@ def missing_package(package: str, extra: str) -> UsageError:
 
 
 def new_queued(
-    agent: str, prompt: str, run_id: str | None, queue: str, version: str = ""
+    agent: str, prompt: str, run_id: str | None, queue: str, version: str, session: str | None
 ) -> RunQueued:
     """The first record of a run that is submitted."""
+    run_id = os.urandom(16).hex() if run_id is None else checked_id(run_id)
+    if session is not None and check_session_id(session) == run_id:
+        raise UsageError(
+            f"a run cannot have the id of its session, '{session}'.", remedy="Give it another id."
+        )
     return RunQueued(
-        os.urandom(16).hex() if run_id is None else checked_id(run_id),
+        run_id,
         0,
         0.0,
         agent_id=agent,
         prompt=checked_text(prompt, "the prompt"),
         queue=queue,
         agent_version=version,
+        session=session or "",
+    )
+
+
+def new_session(session_id: str) -> SessionCreated:
+    """The first record of a session that a run is submitted to."""
+    return SessionCreated(
+        stream_of(session_id), 0, 0.0, session_id=session_id, version=RECORD_VERSION
     )
 
 
 def check_same(known: list[Record], record: RunQueued) -> None:
     """Refuse to submit another run with the id of a known one."""
-    same = ("agent_id", "prompt", "queue", "agent_version")
+    same = ("agent_id", "prompt", "queue", "agent_version", "session")
     if any(getattr(known[0], name, None) != getattr(record, name) for name in same):
         raise UsageError(
-            f"run '{record.run_id}' is in the journal already, with another prompt, agent, version or queue.",
+            f"run '{record.run_id}' is in the journal already, with another prompt, agent, version, queue or session.",
             remedy="Give the new run another id.",
         )
 

@@ -27,6 +27,7 @@ from hookline.errors import (
     JournalError,
     NewerRunError,
     QueueFullError,
+    SessionError,
     UnknownRunError,
     UsageError,
 )
@@ -35,6 +36,7 @@ from hookline.journal import (
     Record,
     RunFinished,
     RunQueued,
+    SessionCreated,
     StoredForm,
     post_answer,
     reopen,
@@ -45,6 +47,7 @@ from hookline.journal.postgres.database import Connection, Database, from_column
 from hookline.journal.postgres.store import add_message
 from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
 from hookline.journal.run_info import RunInfo, summarise
+from hookline.sessions import Sessions
 from hookline.state import Decision, RunStatus, StopReason, checked_text
 from hookline.workers.base import (
     WorkersJournal,
@@ -52,6 +55,7 @@ from hookline.workers.base import (
     checked_id,
     missing_package,
     new_queued,
+    new_session,
 )
 from hookline.workers.registry import WorkerInfo, wanted_version, why_no_worker
 from hookline.workers.schedules import (
@@ -169,6 +173,7 @@ class QueueJournal(WorkersJournal):
         priority: int | None = None,
         delay: float | None = None,
         version: str = "",
+        session: str | None = None,
     ) -> str:
         """Queue a run of an agent, which workers know by its name. Returns the id of the run.
 
@@ -176,10 +181,19 @@ class QueueJournal(WorkersJournal):
         comes first, from 1; without one a run comes before all that have one. `delay` is in seconds, by the clock of
         the workers. Only a worker whose agent accepts `version` begins the run; without one any worker that has the
         agent. Raises QueueFullError when the queue has a maximum length, and has reached it.
+
+        A run with a `session` continues its conversation. Runs of one session are driven one after the other, in the
+        order in which they were submitted. If there is no session of this id, it is made.
         """
         run_id = os.urandom(16).hex() if run_id is None else run_id
         (submitted,) = await self.submit_many(
-            agent, {run_id: prompt}, queue=queue, priority=priority, delay=delay, version=version
+            agent,
+            {run_id: prompt},
+            queue=queue,
+            priority=priority,
+            delay=delay,
+            version=version,
+            session=session,
         )
         return submitted
 
@@ -194,6 +208,7 @@ class QueueJournal(WorkersJournal):
         priority: int | None = None,
         delay: float | None = None,
         version: str = "",
+        session: str | None = None,
     ) -> list[str]:
         """Queue many runs of an agent, a hundred in each transaction. Returns their ids.
 
@@ -208,7 +223,8 @@ class QueueJournal(WorkersJournal):
         if delay is not None:
             more["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
         records = [
-            new_queued(agent, prompt, run_id, queue, version) for run_id, prompt in prompts.items()
+            new_queued(agent, prompt, run_id, queue, version, session)
+            for run_id, prompt in prompts.items()
         ]
         for start in range(0, len(records), _TOGETHER):
             part = records[start : start + _TOGETHER]
@@ -375,6 +391,7 @@ class QueueJournal(WorkersJournal):
             await post_answer(self, run_id, question, decision, by=by)
         last = records[-1]
         if isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS:
+            await self._refuse_continued(run_id)
             await self._reopen(run_id)
         records = await self.read(run_id)
         if not await self.is_at_rest(run_id, records):
@@ -484,6 +501,18 @@ class QueueJournal(WorkersJournal):
         """The runs that wait and have something in their inbox, also what they have read already."""
         return await self._in_thread(self._find_paused_with_messages, is_long=True)
 
+    async def wake_lost_turns(self) -> None:
+        """Queue the next run of each session where it is in no queue. Workers that look at once queue it once."""
+        first = await self.find_first_queued()
+        known = await self._in_thread(
+            lambda: self._entries((*_LIVE, "SUCCESS"), [*first.values()]) if first else [],
+            is_long=True,
+        )
+        for session_id, run_id in first.items():
+            entries = [each for each in known if each.run_id == run_id]
+            if all(each.status == "SUCCESS" for each in entries):
+                await self.wake_turn(session_id, f"turn {len(entries)}")
+
     async def submit_due(self) -> list[str]:
         """Submit the runs of the schedules whose time is over. Returns their ids."""
 
@@ -562,6 +591,9 @@ class QueueJournal(WorkersJournal):
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
             known = [each for each in records if not self._add_queued(connection, raw, each, more)]
+            session = records[0].session
+            if session and len(known) < len(records):  # unless it is there
+                create_run(raw, _stored(new_session(session), self._database.now()))
         for each in known:
             check_same(self.read_sync(each.run_id), each)
 
@@ -579,6 +611,16 @@ class QueueJournal(WorkersJournal):
         options = {**self._options(record.run_id, "start", record.queue), **more}
         self.client.enqueue_in_transaction(connection, options, record.run_id)  # type: ignore[arg-type]
         return True
+
+    async def _refuse_continued(self, run_id: str) -> None:
+        """A run whose conversation another one has continued meanwhile stays as it ended."""
+        session = (await self.read(run_id))[0].session_id  # type: ignore[attr-defined]
+        later = [each for each in await self.runs(session_id=session) if each.continues == run_id]
+        if later:
+            raise UsageError(
+                f"run '{run_id}' cannot be continued: run '{later[-1].run_id}' has continued its conversation since.",
+                remedy="Submit its prompt again.",
+            )
 
     async def _reopen(self, run_id: str) -> None:
         durable = await reopen(self, run_id, ())
@@ -645,12 +687,36 @@ class QueueJournal(WorkersJournal):
         if await self.is_at_rest(queued.run_id, records):
             return "it waits for an answer"
         entries = [each for each in entries if not each.cause.startswith(_EXPIRY)]
+        if queued.session and (before := await self._why_not_next(queued)):
+            return before
         if not entries:
             return f"it is in no queue: hookline resume {queued.run_id}"
         if all(each.status == "DELAYED" for each in entries):
             return "it is delayed"
         missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
         return missing or f"others are before it in queue '{queued.queue}'"
+
+    async def _why_not_next(self, queued: RunQueued) -> str:
+        """What a run waits for in its session; empty if it is its turn."""
+        try:
+            session = await Sessions(self).get(queued.session)
+            turn = await self.find_turn(session)
+        except SessionError as error:
+            return error.message.rstrip(".")
+        if turn == queued.run_id:
+            return ""
+        return f"run '{turn}' of its session is not over" if turn else "its session is suspended"
+
+    async def _wake_next(self, queued: RunQueued, cause: str) -> None:
+        if not queued.queue:
+            return
+        run_id = queued.run_id
+        # A worker may be about to leave it because it was not its turn, so an entry that is taken does not count.
+        waiting = await self._in_thread(
+            lambda: self._entries(("ENQUEUED", "DELAYED"), [run_id]), is_long=True
+        )
+        if not waiting:
+            await self.enqueue(run_id, cause, queued.queue)
 
     def _submit_due(self) -> str | None:
         with self._transaction() as (connection, raw):
@@ -756,8 +822,8 @@ def _between(option: str, value: N, least: int, most: int) -> N:
     return value
 
 
-def _stored(record: RunQueued, at: float) -> StoredRun:
-    """A run that has this record alone, written now."""
+def _stored(record: RunQueued | SessionCreated, at: float) -> StoredRun:
+    """A run or a session that has this record alone, written now."""
     record = replace(record, at=at)
     body = StoredForm().encode(record)
     head = link(anchor(record.run_id), body)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from hookline._sync import sync_form
 from hookline.agent import Agent
 from hookline.errors import RunInUseError, UnknownRunError, UsageError
-from hookline.journal import InboxMessage, Record, RunQueued, post_cancel
+from hookline.journal import InboxMessage, Record, RunQueued, SessionCreated, post_cancel
 from hookline.state import RunStatus
 from hookline.workers.base import (
     CLAIM_SECONDS,
@@ -32,6 +32,7 @@ from hookline.workers.base import (
     check_same,
     missing_package,
     new_queued,
+    new_session,
 )
 
 try:
@@ -108,25 +109,35 @@ class TemporalJournal(WorkersJournal):
         )
 
     async def submit(
-        self, agent: str, prompt: str, *, run_id: str | None = None, version: str = ""
+        self,
+        agent: str,
+        prompt: str,
+        *,
+        run_id: str | None = None,
+        version: str = "",
+        session: str | None = None,
     ) -> str:
         """Queue a run of an agent, which workers know by its name. Returns the id of the run.
 
         The same id with the same prompt is the same run; with another prompt it is a UsageError. Only a worker whose
-        agent accepts `version` begins the run.
+        agent accepts `version` begins the run. A run with a `session` continues its conversation, after the runs that
+        were submitted to it before.
         """
-        record = new_queued(agent, prompt, run_id, "", version)
+        record = new_queued(agent, prompt, run_id, "", version, session)
+        if session is not None:
+            await self._write(new_session(session))
         await self._write(record)
         await self._tell(record.run_id, posted=False)
         return record.run_id
 
     submit_sync = sync_form(submit)
 
-    async def _write(self, record: RunQueued) -> None:
-        """Write the first record of a run, unless it is there."""
+    async def _write(self, record: RunQueued | SessionCreated) -> None:
+        """Write the first record of a run or a session, unless it is there."""
         while True:
             try:
-                return check_same(await self.read(record.run_id), record)
+                known = await self.read(record.run_id)
+                return check_same(known, record) if isinstance(record, RunQueued) else None
             except UnknownRunError:
                 pass
             try:
@@ -134,7 +145,7 @@ class TemporalJournal(WorkersJournal):
             except RunInUseError:  # somebody else submits it now
                 await asyncio.sleep(CLAIM_SECONDS)
 
-    async def _create(self, record: RunQueued) -> None:
+    async def _create(self, record: RunQueued | SessionCreated) -> None:
         claim = await self.claim(record.run_id)
         try:
             if not claim.tail.records:
@@ -160,6 +171,10 @@ class TemporalJournal(WorkersJournal):
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             start_signal="posted" if posted else None,
         )
+
+    async def _wake_next(self, queued: RunQueued, cause: str) -> None:
+        if is_ours(queued):
+            await self._tell(queued.run_id, posted=bool(cause))
 
     async def _tell(self, run_id: str, *, posted: bool) -> None:
         """Wake a run. What counts is in the journal, and workers look there if Temporal does not answer now."""
@@ -262,12 +277,14 @@ class TemporalWorker(BaseWorker):
         raise _retry("this worker cannot drive the run", self.journal.heartbeat)
 
     async def _find_answers(self) -> None:
-        """Wake runs that Temporal was not told of: they are queued, or wait and have an answer."""
+        """Wake runs that Temporal was not told of: they are queued, or it is their turn, or they have an answer."""
         queued = {each.run_id for each in await self.journal.runs(status=RunStatus.QUEUED)}
         for run_id in queued - self._known:
             if is_ours((await self.journal.read(run_id))[0]):
                 await self.journal.wake(run_id, posted=False)
         self._known = queued
+        for session_id in await self.journal.find_first_queued():
+            await self.journal.wake_turn(session_id, "")
         paused = [each.run_id for each in await self.journal.runs(status=RunStatus.PAUSED)]
         for run_id in {each.run_id for each in await self.journal.inbox(*paused)}:
             records = await self.journal.read(run_id)

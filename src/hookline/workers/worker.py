@@ -197,7 +197,7 @@ class Worker(BaseWorker):
             _log.info("%s of %s is queued again", *entry[::2], extra={"hookline": about})
 
     async def _find_answers(self) -> None:
-        """Queue runs that wait and have an answer in the inbox, whoever put it there."""
+        """Queue runs that wait and have an answer in the inbox, whoever put it there, and those whose turn it is."""
         for run_id in await self.journal.find_paused_with_messages():
             try:
                 records = await self.journal.read(run_id)
@@ -206,3 +206,4 @@ class Worker(BaseWorker):
             queued = records[0]
             if isinstance(queued, RunQueued) and not await self.journal.is_at_rest(run_id, records):
                 await self.journal.enqueue(run_id, f"answered {len(records)}", queued.queue)
+        await self.journal.wake_lost_turns()

@@ -53,6 +53,7 @@ from hookline.journal import (
     RunStarted,
     RunTakenUp,
     StepFinished,
+    start_of,
 )
 from hookline.lifecycle import HookPoint
 from hookline.state import (
@@ -167,7 +168,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     """Write that it begins, and ask the hooks whether it may. Gives how it ended, if it may not."""
     state = run.state
     continues = run.setup.continues
-    has_initial = not (continues or run.durable.records or _is_bare(state))
+    has_initial = not (continues or start_of(run.durable.records) or _is_bare(state))
     run.append(
         RunStarted(
             *run.record_head(),

@@ -135,6 +135,17 @@ class JournalInPostgres(OpenedJournal):
 
         return self._get_writer().run_exclusively(mark)
 
+    def find_first_queued(self, session_id: str | None) -> dict[str, str]:
+        """The first queued run of this session, or of each. The number in the list decides, never a time."""
+        one = "" if session_id is None else " AND session_id = %s"
+        query = (
+            "SELECT DISTINCT ON (session_id) session_id, run_id FROM runs WHERE status = 'queued' AND kind = 'run'"
+            f" AND session_id <> run_id{one} ORDER BY session_id, id"
+        )
+        with self._snapshot() as tables:
+            values = () if session_id is None else (session_id,)
+            return dict(cast("PostgresTables", tables).rows(query, *values))
+
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
         self._check_open()

@@ -43,18 +43,23 @@ T = TypeVar("T")
 LARGEST_RECORD = 64 * 1024 * 1024
 """Bytes of a record. PostgreSQL itself could take a gigabyte, and a reader would have to have it in memory."""
 
-_CONTINUE = Statement(
-    "hookline_continue",
-    """
+_NEXT_BATCH = """
 WITH run AS (
     UPDATE runs SET records = %(records)s, steps = %(steps)s, updated_at = %(updated_at)s, head = %(head)s,
         session_id = %(session_id)s, agent_id = %(agent_id)s, parent_run_id = %(parent_run_id)s,
-        status = %(status)s, prompt = %(prompt)s
-    WHERE run_id = %(run_id)s AND head = %(head_before)s AND pg_backend_pid() = %(pid)s
+        status = %(status)s, prompt = %(prompt)s{changes}
+    WHERE run_id = %(run_id)s AND head = %(head_before)s AND pg_backend_pid() = %(pid)s{conditions}
     RETURNING id
 )
 INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
-""",
+"""
+_CONTINUE = Statement("hookline_continue", _NEXT_BATCH.format(changes="", conditions=""))
+_BEGIN = Statement(  # a queued run that continues another one
+    "hookline_begin",
+    _NEXT_BATCH.format(
+        changes=", continues = %(continues)s",
+        conditions=" AND EXISTS (SELECT 1 FROM runs WHERE run_id = %(continues)s)",
+    ),
 )
 _CREATE = Statement(
     "hookline_create",
@@ -337,7 +342,7 @@ class PostgresWriter:
                 sent.append(batch)
             except JournalError as refusal:
                 batch.fail(refusal)
-        if any(batch.is_first for batch in sent):
+        if any(batch.is_first or batch.earlier is not None for batch in sent):
             statements.insert(0, _HAVE_LIST_ALONE.bind({"key": _list_key(self._database)}))
         rows = execute_all(connection, statements) if sent else []
         return list(zip(sent, rows[-len(sent) :], strict=True))
@@ -349,7 +354,7 @@ class PostgresWriter:
         values["head_before"], values["position"] = tail.head, tail.records
         batch.advance(1, links)
         if not batch.is_first:
-            return _CONTINUE.bind(values)
+            return (_CONTINUE if batch.earlier is None else _BEGIN).bind(values)
         return _CREATE.bind({**values, **_creation(batch.after)})
 
     def _connect(self) -> Connection:
@@ -358,7 +363,7 @@ class PostgresWriter:
         if self._connection is None:
             connection = connect(self._database)
             connection.prepare_threshold = None  # psycopg would deallocate statements of ours
-            for statement in (_CONTINUE, _CREATE, _HAVE_LIST_ALONE):
+            for statement in (_CONTINUE, _BEGIN, _CREATE, _HAVE_LIST_ALONE):
                 statement.prepare(connection)
             self._connection = connection
         return self._connection
@@ -376,11 +381,11 @@ class PostgresWriter:
 
     def _refusal(self, batch: Batch) -> JournalError:
         """Why the server has not written a batch."""
-        run_id, earlier = batch.after.run_id, batch.after.continues
+        run_id, earlier = batch.after.run_id, batch.earlier
         if run_id not in self._held:
             return lost_error(run_id)
         try:
-            if batch.is_first and earlier is not None and not self._has_run(earlier):
+            if earlier is not None and not self._has_run(earlier):
                 return deleted_error(run_id, earlier)
         except JournalError as problem:  # the connection was lost meanwhile
             return problem
