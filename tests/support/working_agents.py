@@ -97,6 +97,8 @@ if __name__ == "__main__":
     newer = given.pop("record_version", record.RECORD_VERSION)
     record.RECORD_VERSION = drive.RECORD_VERSION = newer  # as in a newer Hookline
     agents = make_agents(Path(place), given.pop("version", ""), given.pop("accepts", ()))
+    if given.pop("dies_before_wake", False):
+        QueueJournal.wake_turn = lambda *_: os._exit(9)  # type: ignore[method-assign]
     names = given.pop("agents", [*agents])
     known = names if isinstance(names, dict) else {name: name for name in names}
     served = {name: agents[own] for name, own in known.items()}

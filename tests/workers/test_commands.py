@@ -67,6 +67,9 @@ def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     code, words = here("submit", "--agent", "bank", "--id", "r", "Pay more.")
     assert (code, "in the journal already, with another prompt" in words) == (2, True)
     assert here("runs")[1].endswith("\n  waits: no live worker works on queue 'default'")
+    for name in ("s1", "s2"):
+        here("submit", "--agent", "bank", "--session", "s", "--id", name, "Pay.")
+    assert "waits: run 's1' of its session is not over" in here("runs")[1]
     assert '"waits": "no live worker works on queue' in here("runs", "--json")[1]
     assert "queued for bank: Pay." in here("show", "r")[1]
     worker = start(work, "shop:AGENTS")

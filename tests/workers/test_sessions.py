@@ -12,7 +12,14 @@ from postgres_server import wait_until
 
 from hookline import AgentBuilder, RunStatus, SQLiteJournal
 from hookline.errors import JournalError, UsageError
-from hookline.journal import Questions, RunStarted, post_answer, post_cancel, start_of
+from hookline.journal import (
+    PostgresJournal,
+    Questions,
+    RunStarted,
+    post_answer,
+    post_cancel,
+    start_of,
+)
 from hookline.sessions import Sessions
 from hookline.state import Decision
 from hookline.testing import ScriptedDriver, say
@@ -59,6 +66,8 @@ def test_runs_of_a_session_keep_their_order(work: Any) -> None:
     assert [work.status(name) for name in names[1:]] == [RunStatus.QUEUED] * 2
     why = work.journal.why_waiting_sync(info(work.journal, "a2"))
     assert why == {"a2": "run 'a1' of its session is not over"}
+    for number in range(3):  # more than one worker may look at once whose turn it is
+        asyncio.run(work.journal.enqueue("a2", f"again {number}", "default"))
     work.start()
     next(each for each in work.workers if each.pid == first).kill()
     held.unlink()
@@ -116,12 +125,12 @@ def test_a_run_waits_for_one_that_waits_for_an_answer(work: Any) -> None:
 def test_a_turn_that_nobody_queued_is_found(work: Any) -> None:
     """A run of an application was in between, and the session was suspended. Then a run fails, and others continue."""
     journal: QueueJournal = work.journal
-    session = Sessions(journal).create_sync(id="s")
-    agent = AgentBuilder().with_driver(ScriptedDriver([say("Hello.")])).with_journal(journal)
-    session.run_sync(agent.build(), "Zero.", run_id="r0")
-    session.suspend_sync()
     journal.submit_sync("deadly", "One.", run_id="r1", session="s")
     journal.submit_sync("bank", "Two.", run_id="r2", session="s")
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("Hello.")])).with_journal(journal)
+    session = Sessions(journal).get_sync("s")
+    session.run_sync(agent.build(), "Zero.", run_id="r0")
+    session.suspend_sync()
     worker = work.start(max_attempts=1)
     wait_until(
         lambda: work.entries() and {each for _, each in work.entries()} == {"SUCCESS"}, "it waits"
@@ -137,3 +146,43 @@ def test_a_turn_that_nobody_queued_is_found(work: Any) -> None:
     assert earlier(journal, "r2") == "r0"
     assert prompts(journal, "s") == ["Zero.", "Two."]
     assert journal.check_sync().ok
+    copy, schema = io.BytesIO(), work.postgres.new_schema()
+    journal.export_lines("session/s", copy)
+    copy.seek(0)
+    with PostgresJournal(work.postgres.url(), schema=schema) as elsewhere:
+        elsewhere.migrate_sync()
+        elsewhere.import_lines(copy)  # r2 is before r0 in the list
+        assert elsewhere.check_sync().ok
+        assert prompts(elsewhere, "s") == ["Zero.", "Two."]
+    work.postgres.ask(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_a_worker_dies_before_it_queues_the_next_run(work: Any) -> None:
+    """Whoever takes over finds the run over, and queues the next one."""
+    work.journal.submit_many_sync("bank", {"r1": "One.", "r2": "Two."}, session="s")
+    worker = work.start(dies_before_wake=True)
+    assert worker.wait() == 9
+    assert work.status("r1") is RunStatus.COMPLETED
+    work.start()
+    work.wait_for("r2", RunStatus.COMPLETED)
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
+    assert earlier(work.journal, "r2") == "r1"
+    assert prompts(work.journal, "s") == ["One.", "Two."]
+
+
+def test_sessions_on_temporal(on_temporal: Any) -> None:
+    """The same rules: the second run waits for the first one, on a worker with one place."""
+    work = on_temporal
+    held = work.hold("r1", 1)
+    for name in ("r1", "r2", "r3"):
+        work.journal.submit_sync("bank", f"I am {name}.", run_id=name, session="s")
+    work.journal.submit_sync("bank", "Pay.", run_id="other")
+    for _ in range(2):
+        work.start(concurrency=1)
+    work.wait_for_call("r1", 1)
+    work.wait_for("other", RunStatus.COMPLETED)
+    assert work.status("r2") is RunStatus.QUEUED
+    held.unlink()
+    work.wait_for("r3", RunStatus.COMPLETED)
+    assert [earlier(work.journal, name) for name in ("r1", "r2", "r3")] == [None, "r1", "r2"]
+    assert prompts(work.journal, "s") == ["I am r1.", "I am r2.", "I am r3."]

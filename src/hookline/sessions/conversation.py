@@ -97,7 +97,7 @@ async def _last_run(
         else:
             if start_of(records) is not None:
                 return position, records
-        position = position.before
+        position = position.before or replace(position, segments=position.segments[:-1])
     return position or story.position, None
 
 

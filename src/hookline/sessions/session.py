@@ -59,6 +59,7 @@ from hookline.journal import (
     SessionTitled,
     Stored,
     fold_session,
+    start_of,
     stream_of,
 )
 from hookline.sessions.conversation import (
@@ -226,7 +227,8 @@ class Session:
         async with self._hold() as held:
             inside = await _next_place(held, agent, run_id)
             result = await agent.resume(run_id, session=inside)
-            await _note_end(held, result)
+            if start_of(result.records) is not None:  # it may have been cancelled before
+                await _note_end(held, result)
             return result
 
     begin_run_sync = sync_form(begin_run)

@@ -115,7 +115,7 @@ class WorkersJournal(PostgresJournal, ABC):
                 queued = (await self.read(turn))[0]
                 assert isinstance(queued, RunQueued)
                 await self._wake_next(queued, cause)
-        except (SessionError, UnknownRunError) as error:
+        except (SessionError, UnknownRunError, NewerRunError) as error:
             _log.warning("session '%s' cannot be continued: %s", session_id, error)
 
     @abstractmethod
@@ -341,6 +341,9 @@ class BaseWorker(ABC):
                 await session.resume_run(agent)
             else:
                 await session.begin_run(agent, run_id)
+        except NewerRunError:
+            place = place_of_newer(self.info.record_version)
+            raise CannotDrive(queued.queue, place) from None
         except SessionConflictError:
             raise
         except SessionError as error:

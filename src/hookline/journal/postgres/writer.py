@@ -70,7 +70,7 @@ WITH run AS (
     SELECT %(run_id)s, %(session_id)s, %(agent_id)s, %(parent_run_id)s, %(status)s, %(prompt)s, %(records)s,
         %(steps)s, %(started_at)s, %(updated_at)s, %(kind)s, %(head)s, %(continues)s
     WHERE pg_backend_pid() = %(pid)s
-        AND (%(continues)s::text IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run_id = %(continues)s))
+        AND (%(earlier)s::text IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run_id = %(earlier)s))
     ON CONFLICT (run_id) DO NOTHING
     RETURNING id
 ), last AS (
@@ -355,7 +355,7 @@ class PostgresWriter:
         batch.advance(1, links)
         if not batch.is_first:
             return (_CONTINUE if batch.earlier is None else _BEGIN).bind(values)
-        return _CREATE.bind({**values, **_creation(batch.after)})
+        return _CREATE.bind({**values, **_creation(batch.after), "earlier": batch.earlier})
 
     def _connect(self) -> Connection:
         if not self._is_open and self._connection is None:
@@ -433,9 +433,13 @@ def add_event(connection: Connection, event: str, run_id: str, value: int, at: f
 
 
 def create_run(connection: Connection, run: StoredRun) -> bool:
-    """Add a whole run, in a transaction that has the list alone. False when there is one with its id."""
+    """Add a whole run, in a transaction that has the list alone. False when there is one with its id.
+
+    The run that it continues is there, or is added by the same transaction.
+    """
     first, *others = _chunks(run.rows)
     values = {**_values(run.info, *first), **_creation(run.info), "head": run.head, "position": 0}
+    values["earlier"] = None
     (values["pid"],) = ask_one(connection, "SELECT pg_backend_pid()")
     if connection.execute(_CREATE.text, columns(values)).rowcount != 1:
         return False
