@@ -28,15 +28,19 @@ from hookline import (
     SQLiteJournal,
     tool,
 )
-from hookline.errors import JournalError, SessionError, UnknownRunError
+from hookline.errors import JournalError, SessionError, UnknownRunError, UsageError
 from hookline.journal import (
     EarlierRun,
     JournalStore,
     MemoryJournal,
     PromptSubmitted,
+    RunQueued,
     RunStarted,
+    SessionRunAdded,
     fold,
+    start_of,
     story_of,
+    stream_of,
 )
 from hookline.journal.sqlite import JournalFile
 from hookline.journal.writer import Writer
@@ -478,3 +482,36 @@ def test_a_redactor_does_not_touch_the_reference(path: Path) -> None:
             made = builder(say("a")).with_redaction(redact).with_journal(journal).build()
             session.run_sync(made, str(number))
         assert started(journal, "s-2").continues == journal.refer_sync("s-1")
+
+
+def test_a_submitted_run_refers_to_the_run_before_it(journal: SQLiteJournal) -> None:
+    """Also when its process died between adding it to the session and beginning it, after the session was closed."""
+    session = Sessions(journal).get_sync("s")
+    session.close_sync(agent(journal))
+    queued = RunQueued("q", 0, 0.0, agent_id="a", prompt="prompt 4", session="s")
+    added = SessionRunAdded(stream_of("s"), session.version, 0.0, member="q", source="resume")
+
+    async def begin() -> None:
+        for record in (queued, added):
+            claim = await journal.claim(record.run_id)
+            await asyncio.wrap_future(claim.write([record]))
+            await asyncio.wrap_future(claim.give_back())
+        with pytest.raises(UsageError, match="belongs to session 's'"):
+            await agent(journal, say("answer 4")).resume("q")
+        await session.refresh()
+        assert session.unfinished is None
+        await session.begin_run(agent(journal, say("answer 4")), "q")
+
+    asyncio.run(begin())
+    assert session.runs == ("s-1", "s-2", "s-3", "q")
+    assert [each.text for each in session.state.messages][-2:] == ["prompt 4", "answer 4"]
+    begun = start_of(journal.read_sync("q"))
+    assert begun is not None
+    assert begun.continues is not None
+    assert (begun.continues.run_id, len(begun.changes)) == ("s-3", 1)
+    state = asyncio.run(story_of(journal.read_sync("q"), journal)).state
+    assert (state.session_id, state.metadata["ended"]) == ("s", "other")
+    assert {each.run_id: each.continues for each in journal.runs_sync()}["q"] == "s-3"
+    assert journal.check_sync().ok
+    with pytest.raises(JournalError, match="'q' continues it"):
+        journal.delete_sync("s-3")

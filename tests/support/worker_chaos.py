@@ -233,7 +233,7 @@ class Chaos:
         names = [*make_agents(self.folder)]
         for number in range(runs):
             agent, run_id = names[number % len(names)], f"run-{number}"
-            session = f"talk-{number // 5 % (runs // 20)}" if number % 5 == 0 else None
+            session = f"talk-{number // 5 % max(1, runs // 20)}" if number % 5 == 0 else None
             if session is not None:
                 self.sessions.setdefault(session, []).append(run_id)
             self.journal.submit_sync(agent, f"go {run_id}", run_id=run_id, session=session)

@@ -105,6 +105,19 @@ def test_a_run_waits_for_one_that_waits_for_an_answer(work: Any) -> None:
     asyncio.run(post_cancel(work.journal, "r2", by="ann"))
     work.wait_for("r2", RunStatus.CANCELLED)
     assert work.status("r3") is RunStatus.QUEUED
+    behind = Sessions(work.journal).create_sync(id="t")
+    work.journal.submit_many_sync("asks", {"t1": "Left behind.", "t2": "Next."}, session="t")
+    work.wait_for("t1", RunStatus.PAUSED)
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "no slot is held")
+    behind.refresh_sync().rewind_sync(to=0)
+    (question,) = asyncio.run(Questions.read(work.journal, "t1")).open
+    asyncio.run(post_answer(work.journal, "t1", question.id, Decision.allow(), by="ann"))
+    asyncio.run(work.journal.enqueue("t2", "by hand", "default"))
+    work.wait_for("t2", RunStatus.PAUSED)
+    assert (work.status("t1"), work.calls("t1")) == (RunStatus.PAUSED, [])
+    assert earlier(work.journal, "t2") is None
+    asyncio.run(post_cancel(work.journal, "t1", by="ann"))
+    work.wait_for("t1", RunStatus.CANCELLED)
     for _ in range(3):
         work.wait_for("r1", RunStatus.PAUSED)
         (question,) = asyncio.run(Questions.read(work.journal, "r1")).open
@@ -168,6 +181,14 @@ def test_a_worker_dies_before_it_queues_the_next_run(work: Any) -> None:
     wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
     assert earlier(work.journal, "r2") == "r1"
     assert prompts(work.journal, "s") == ["One.", "Two."]
+    Sessions(work.journal).get_sync("s").fork_sync(id="fork")
+    work.journal.submit_sync("bank", "Three.", run_id="r3", session="fork")
+    work.wait_for("r3", RunStatus.COMPLETED)
+    assert (earlier(work.journal, "r3"), prompts(work.journal, "fork")) == (
+        None,
+        ["One.", "Two.", "Three."],
+    )
+    assert work.journal.check_sync().ok
 
 
 def test_sessions_on_temporal(on_temporal: Any) -> None:
