@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +26,8 @@ class Capability(Protocol):
     - `speaks_for_user = True` says that it is nothing but settings of whoever builds the agent, and counts as them.
     - `tools_for(definition)` gives tools that are made of what else the agent has, when it is built;
     - `protected_files()` gives files by which the agent is guarded: commands that it runs in a sandbox leave them;
+    - `protect_files(definition)` has its own tools leave the protected files and the journal of that agent: of its own
+      one, and of each that runs in the same tree of runs;
     - `notes(definition)` gives what `explain()` and `lint()` should say about it in that agent.
     """
 
@@ -49,8 +52,15 @@ def complete(definition: Definition, installed: Iterable[tuple[str, Any]]) -> De
     guarding = {
         str(path) for _, each in installed for path in call_capability(each, "protected_files")
     }
-    if guarding:
-        definition = msgspec.structs.replace(definition, protected_files=tuple(sorted(guarding)))
+    protectors = (getattr(each, "protect_files", None) for _, each in installed)
+    definition = msgspec.structs.replace(
+        definition,
+        protected_files=tuple(sorted(guarding)),
+        guarded_since=time.time_ns(),
+        protectors=tuple(filter(callable, protectors)),
+    )
+    for protect in definition.protectors:
+        protect(definition)
     notes = [
         msgspec.structs.replace(_check_note(note, name), capability=name)
         for name, each in installed

@@ -17,7 +17,7 @@ from hookline.agent.result import RunResult, recorded_result, restore_child
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.agent.run_index import RecordedCall, RunIndex
 from hookline.definition import Definition, for_child
-from hookline.errors import ToolError
+from hookline.errors import HooklineError, ToolError
 from hookline.hooks import Result
 from hookline.journal import (
     ChildFinished,
@@ -74,6 +74,7 @@ async def start_child(
     saved = current.children.get(key)
     if saved is not None and saved.status is not RunStatus.PAUSED:
         return saved  # this call is resumed, and this child was done
+    _protect_from_each_other(run, definition)
     objections = current.objections.get(key, 0)
     start = run.context(
         HookPoint.SUBAGENT_START,
@@ -105,6 +106,27 @@ async def start_child(
     if result.status is not RunStatus.PAUSED:
         child.finish(result.state, result.status, result.text)
     return result
+
+
+def _protect_from_each_other(run: Run, definition: Definition) -> None:
+    """Have the tools of a child leave what guards the runs above, and theirs what guards the child."""
+    without_journal = replace(definition, journal=None)  # its records go to the one of the top
+    above: Run | None = run
+    while above is not None:
+        other = above.setup.definition
+        if above.parent is not None:
+            other = replace(other, journal=None)
+        try:
+            for protect in definition.protectors:
+                protect(other)
+            for protect in other.protectors:
+                protect(without_journal)
+        except HooklineError as error:
+            remedy = error.remedy
+            raise ToolError(
+                f"the subagent was not started: {error.message}", remedy=remedy
+            ) from None
+        above = above.parent
 
 
 async def _commit(run: Run) -> None:

@@ -220,5 +220,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     brought: dict[str, str] = EMPTY
     """Which capability a tool came with, by the tool's name."""
     protected_files: tuple[str, ...] = ()
-    """Files by which the agent is guarded: it is not to change them."""
+    """Files by which the agent is guarded: neither it nor an agent of the same tree is to change them."""
+    guarded_since: int = 0
+    """When these were first held, in nanoseconds as the system counts: what changed later may be an agent's work."""
+    protectors: tuple[Callable[[Definition], None], ...] = ()
+    """What has the tools of the agent leave the files and the journal of another one of the same tree."""
     notes: tuple[Note, ...] = ()

@@ -18,6 +18,7 @@ from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lo
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
+from hookline.containment.change_times import changed_since
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.links import real_path
 from hookline.containment.sandbox import PLACES, Place, is_looser
@@ -159,13 +160,29 @@ class Bash:
             )
             yield hook("before_tool_use", self._name_directory, **where)
 
-    def notes(self, definition: Definition) -> Iterator[Note]:
-        """Where a command could put a module that this program would import.
-
-        What is on record is not for a command to change, nor what guards the agent.
-        """
+    def protect_files(self, definition: Definition) -> None:
+        """What is on record is not for a command to change, nor what guards an agent of this tree."""
+        self._refuse_late(definition)
         self.sandbox.keep(*definition.protected_files)
         self._refuse_reachable(definition.journal)
+
+    def _refuse_late(self, definition: Definition) -> None:
+        """Refuse an agent whose files our commands may have changed, or one that runs now still can."""
+        new = {*definition.protected_files}.difference(map(str, self.sandbox.paths.keep))
+        reached = filter(self.sandbox.can_reach, sorted(new)) if self.sandbox.has_started else ()
+        for path in reached:
+            changed = changed_since(path, definition.guarded_since)
+            if changed or self.sandbox.is_used:
+                raise BuildError(
+                    f"'{changed or path}' belongs to a hook or a server of agent '{definition.agent_id}', and a "
+                    f"command {'may have changed it' if changed else 'that runs now can change it'}.",
+                    remedy="Look at the change, and build the agent after it."
+                    if changed
+                    else "Wait for the command, or end it.",
+                )
+
+    def notes(self, definition: Definition) -> Iterator[Note]:  # noqa: ARG002 - the protocol's signature
+        """Where a command could put a module that this program would import."""
         yield from self._notes_on_paths()
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:

@@ -35,7 +35,6 @@ from hookline.containment.jail import plain_names
 from hookline.containment.protected import INSTRUCTIONS_BELOW
 from hookline.containment.session_files import is_readable
 from hookline.definition import Definition
-from hookline.definition.definition import Note
 from hookline.errors import (
     BuildError,
     FileJailError,
@@ -137,10 +136,9 @@ class Files:
         options["root"] = self.jail.root
         return tool(run, **options)
 
-    def notes(self, definition: Definition) -> Iterable[Note]:
-        """Nothing; but what guards the agent is not for its tools to change."""
-        self._guard.held = definition.protected_files
-        return ()
+    def protect_files(self, definition: Definition) -> None:
+        """What guards an agent of this tree is not for the tools to change."""
+        self._guard.hold(definition.protected_files, definition.guarded_since)
 
     def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from contextvars import ContextVar
 
 from hookline.containment import FileJail
+from hookline.containment.change_times import changed_since
 from hookline.containment.jail import first_of
 from hookline.containment.links import real_path
 from hookline.containment.session_files import is_readable
-from hookline.errors import FileJailError, FileKindError, NoSuchFileError, ToolError
+from hookline.errors import BuildError, FileJailError, FileKindError, NoSuchFileError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
 from hookline.secret_tables import is_env_file
@@ -40,10 +42,23 @@ class Guard:
         self._asked = asked
         self._shown = shown
         self._real_root = real_path(jail.root)
-        self.held: tuple[str, ...] = ()
+        self._held: frozenset[str] = frozenset()
         """Files and directories by which the agent is guarded, as whole paths."""
+        self._has_changed_files = False
         self._written: dict[tuple[str, str], str] = {}
         """The paths of calls as a model wrote them, by run and call, if links were in them."""
+
+    def hold(self, paths: Iterable[str], since: int) -> None:
+        """Change none of these from now on. It is an error if the tools may have changed one since then."""
+        new = frozenset(paths) - self._held
+        inside = (path for path in new if path.startswith(f"{self._real_root}/"))
+        for path in inside if self._has_changed_files else ():
+            if changed := changed_since(path, since):
+                raise BuildError(
+                    f"'{changed}' belongs to a hook or a server, and `write` or `edit` may have changed it.",
+                    remedy="Look at the change, and build the agent of the hook after it.",
+                )
+        self._held |= new
 
     def resolve(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """Put where a path leads in its place, if there is a link in it: every policy judges that, and the tool opens
@@ -145,6 +160,7 @@ class Guard:
                         f"'{path}' belongs to a hook or a server of this agent, or is in the directory of its scripts, "
                         "so it cannot be changed here; the user can change it outside of the run"
                     )
+                self._has_changed_files = self._has_changed_files or changes
             if isinstance(pattern, str):
                 refuse_leading_out(pattern)
         except (NoSuchFileError, FileKindError):
@@ -155,7 +171,7 @@ class Guard:
 
     def _is_held(self, true: str) -> bool:
         full = f"{os.path.normpath(f'{self._real_root}/{true}')}/"
-        return any(full.startswith(f"{each}/") for each in self.held)
+        return any(full.startswith(f"{each}/") for each in self._held)
 
     def _has_moved(self) -> bool:
         """Whether another directory is in the place of the root: what its name says of it is not true any more."""

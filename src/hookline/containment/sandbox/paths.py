@@ -327,6 +327,12 @@ def prefixes(path: str) -> Iterator[str]:
     yield path
 
 
+def printable(path: str) -> str:
+    """A path for a message: a command chooses the names, and may choose any bytes."""
+    text = os.fsencode(path).decode(errors="backslashreplace")
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def find_existing(paths: Iterable[str | Path]) -> Iterator[Path]:
     """The real paths of those that there are."""
     for path in paths:

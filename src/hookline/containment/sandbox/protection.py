@@ -30,9 +30,10 @@ from hookline.containment.sandbox.paths import (
     is_kept_by_its_target,
     outermost,
     prefixes,
+    printable,
     without,
 )
-from hookline.containment.sandbox.work_tree import TreeVisit, work_tree
+from hookline.containment.sandbox.work_tree import TreeVisit, describe_shared, work_tree
 from hookline.errors import SandboxError
 
 _PLACEHOLDER, _PARENT = 0o1555, 0o1755
@@ -80,11 +81,15 @@ class Protection:
         """Make what is missing, and say what to mount."""
         self._lock = hold_lock(str(self.root))
         try:
-            self.visit = self._tree.enter(self._left_out, alone=self._alone)
+            names = held_names(self.root, self._paths) if self._keeps else []
+            names = without(self._left_out, names)
+            self.visit = self._tree.enter(self._left_out, alone=self._alone, held=names)
             if not self._keeps:
+                self._refuse_shared()
                 return self
-            for name in without(self._left_out, held_names(self.root, self._paths)):
+            for name in names:
                 self._protect(name)
+            self.kept += map(self._at, self.visit.shared)
             for path in self.visit.kept:
                 self._keep(path)
             for path in self.visit.named:
@@ -97,6 +102,14 @@ class Protection:
         # The outer ones first: what is mounted later covers what is below it.
         self.pinned = sorted(path for path in {*self.pinned} if kept.isdisjoint(prefixes(path)))
         return self
+
+    def _refuse_shared(self) -> None:
+        """Refuse a directory for /tmp with files of others: nothing in there is mounted read-only."""
+        if self.visit is not None and self.visit.shared:
+            raise SandboxError(
+                f"'{self.root}': {describe_shared(self.visit.shared)}.",
+                remedy="Name an empty directory with tmp=.",
+            )
 
     def check(self) -> None:
         """Move aside what the command has made so far and nobody is to obey."""
@@ -209,12 +222,6 @@ class Protection:
                 except OSError:  # there is something in it now, so it is the user's
                     with contextlib.suppress(OSError):
                         os.chmod(path, 0o755)
-
-
-def printable(path: str) -> str:
-    """A path for a message: a command chooses the names, and may choose any bytes."""
-    text = os.fsencode(path).decode(errors="backslashreplace")
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _mode(path: str) -> int | None:

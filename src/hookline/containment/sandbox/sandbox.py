@@ -41,12 +41,12 @@ from hookline.containment.sandbox.paths import (
     find_existing,
     held_names,
     hides_nothing,
+    printable,
     work_directory,
 )
-from hookline.containment.sandbox.protection import printable
 from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
 from hookline.containment.sandbox.selftest import UntestedSandboxError, run_selftest
-from hookline.containment.sandbox.work_tree import trees_to_recover, work_tree
+from hookline.containment.sandbox.work_tree import describe_shared, trees_to_recover, work_tree
 from hookline.errors import SandboxError, UsageError
 
 Requirement: TypeAlias = Literal["required", "auto"]
@@ -126,6 +126,8 @@ class Sandbox:
         self._env = check_variables(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
+        self.has_started = False
+        """Whether it has started a command that can write in the work directory."""
         self._recover()
         if self.sandbox == "required":
             self.status  # noqa: B018 - an error now, not when the first command is to run
@@ -218,6 +220,8 @@ class Sandbox:
                 only = "everything that commands write is deleted when they end"
             missing = ", ".join(f"'{path}'" for path in hides_nothing(self.paths))
             note = f"; nothing exists now at {missing}, which would be hidden" if missing else ""
+            for tree in map(work_tree, map(str, self.writable)):
+                note += f"; {describe_shared(tree.shared)}" if tree.shared else ""
             held = Enforcement.of(self.limits).describe()
             said = f"contained by {status.driver}: {status.reason}; {only}, no network"
             return f"{said}; {held}{note}"
@@ -256,6 +260,11 @@ class Sandbox:
         kept = dict.fromkeys((*self.paths.keep, *paths))
         self.paths = replace(self.paths, keep=tuple(kept))
         self._view = replace(self._view, paths=self.paths)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a contained command runs now that can write in these directories."""
+        return any(work_tree(str(root)).is_used for root in self.writable)
 
     def look_ahead(self) -> None:
         """Begin to look at what commands can write, in a thread: the first command then waits no longer than others.
@@ -358,6 +367,7 @@ class Sandbox:
             on_output=on_output,
             pass_fds=pass_fds,
         )
+        self.has_started = self.has_started or where == "workspace"
         if where != "host":
             return await BubblewrapCommand.begin(self._view, job)
         return await HostCommand(job, [work_tree(str(root)) for root in self.writable]).start()

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hookline.containment.git_directory import is_git_directory
@@ -23,6 +23,7 @@ from hookline.containment.protected import (
     run_by_pattern,
 )
 from hookline.containment.sandbox.directory_entries import Identity, identity_of, settle
+from hookline.containment.sandbox.own_files import LinkedFile
 from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
     DIRECTORIES_OF_GIT,
@@ -37,6 +38,7 @@ from hookline.secret_tables import is_env_file
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
+_WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
 _POINTERS = frozenset({".git", "commondir"})
@@ -62,6 +64,8 @@ class _Directory(NamedTuple):
     """The files in it that lead git to a git directory."""
     env_files: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    linked: tuple[LinkedFile, ...] = ()
+    """The regular files in it that have more than one name, and that a command could write."""
     is_closed: bool = False
     """Whether it cannot be listed, or not be entered."""
 
@@ -103,7 +107,7 @@ class TreeIndex:
                     if _is_too_long(path) or place.count("/") > _DEEPEST:
                         self._too_deep.append(place)
                         continue
-                    record = _read(path, place)
+                    record = _read(path, place, files=self._depth is None)
                     if record.is_closed and may_open is not None and may_open(place):
                         open_to_us(path, _LISTING)
                         record = _read(path, place)
@@ -170,6 +174,16 @@ class TreeIndex:
         """Environment files, as `.env` and `deploy/prod.env`."""
         return [path for record in self._directories.values() for path in record.env_files]
 
+    def linked_files(self) -> Iterator[tuple[str, tuple[LinkedFile, ...]]]:
+        """The regular files that have more than one name, by their directories. A new name elsewhere does not show."""
+        for place, record in self._directories.items():
+            if record.linked:
+                yield place, record.linked
+
+    def forget(self) -> None:
+        """Read every directory again at the next look."""
+        self._known = {}
+
     @property
     def is_closed(self) -> bool:
         """Whether the last look was to be at the whole tree, and its top could not be listed."""
@@ -201,11 +215,29 @@ def _is_too_long(path: str) -> bool:
     return len(path) > _LONGEST_PATH // 4 and len(os.fsencode(path)) > _LONGEST_PATH
 
 
-def _read(path: str, place: str) -> _Directory:
+def _linked_in(before: str, entries: Mapping[str, os.DirEntry[str]]) -> Iterator[LinkedFile]:
+    """The regular files of a directory that have more than one name, and that a command could write.
+
+    Nothing else takes as long in the first look: the kernel has to be asked about each file.
+    """
+    user = os.geteuid()
+    for name, entry in entries.items():
+        if entry.is_file(follow_symlinks=False):
+            try:
+                facts = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if facts.st_nlink > 1 and (facts.st_uid == user or facts.st_mode & _WRITTEN_BY_OTHERS):
+                identity = (facts.st_dev, facts.st_ino)
+                yield LinkedFile(before + name, *identity, facts.st_nlink, facts.st_size)
+
+
+def _read(path: str, place: str, *, files: bool = True) -> _Directory:
     """Look into a directory. It is opened once: a command may put another one there between two looks."""
     now = time.time_ns()
     name_here = path.rpartition("/")[2]
     is_inside = not VERSION_CONTROL.isdisjoint(path.split("/"))
+    before = f"{place}/" if place else ""
     try:
         fd = os.open(path, _DIRECTORY)
         try:
@@ -214,6 +246,7 @@ def _read(path: str, place: str) -> _Directory:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
             links = [name for name, each in entries.items() if each.is_symlink()]
+            linked = tuple(_linked_in(before, entries)) if files else ()
             if _CHECK in links and path.endswith(_CACHES_OF_MERCURIAL):
                 links = [name for name in links if name != _CHECK or _leads(fd, name) != _CHECKED]
         finally:
@@ -223,11 +256,11 @@ def _read(path: str, place: str) -> _Directory:
         is_closed = not place or error.errno in (errno.EACCES, errno.EPERM)
         is_git = name_here == ".git" and os.access(path, os.X_OK, effective_ids=True)
         return _CLOSED._replace(is_git=is_git, is_closed=is_closed)
-    before = f"{place}/" if place else ""
     record = _Directory(
         settle(identity, now),
         tuple([before + name for name in below]),
         links=tuple([before + name for name in links]),
+        linked=linked,
     )
     # Most directories have nothing of interest: one look at all names together is quicker than one at each.
     together = "/".join(entries).lower()

@@ -8,7 +8,9 @@ what somebody else makes at the same time, so a user who saves such a file while
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import logging
 import os
 import shlex
 import stat
@@ -29,7 +31,13 @@ from hookline.containment.sandbox.named_files import (
     named_by_script,
     turns,
 )
-from hookline.containment.sandbox.paths import prefixes
+from hookline.containment.sandbox.own_files import (
+    LinkedFile,
+    make_own,
+    shared_outside,
+    to_mount,
+)
+from hookline.containment.sandbox.paths import prefixes, printable
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
     birth_of,
@@ -54,6 +62,7 @@ Identity: TypeAlias = tuple[int, int, int]
 """Device, number, and a time: of the last change, or (below zero) of birth for what commands cannot change. The number
 alone would not do: where the user replaces a file, a command can make one that gets the number of the old one."""
 
+_log = logging.getLogger("hookline.containment")
 _OWN = ".hookline"
 """Journals are in it, so entries come and go there while commands run."""
 _LARGEST = 1024 * 1024
@@ -87,6 +96,8 @@ class TreeVisit:
     """Environment files, as `.env` and `deploy/prod.env`."""
     closed: list[str] = field(default_factory=list)
     """Directories that cannot be listed, so that nobody knows what is in them."""
+    shared: list[str] = field(default_factory=list)
+    """Files that have a name outside too and could not be copied, or directories with many of them."""
     moved: list[str] = field(default_factory=list)
     """The new paths of what was moved aside."""
 
@@ -124,13 +135,17 @@ class WorkTree:
         """What could not be moved aside. It is never taken for the user's."""
         self._fresh = 0
         """New repositories that were looked at."""
+        self._shared: list[LinkedFile] = []
+        """Files that have a name outside too and could not be copied."""
         self._visits: list[TreeVisit] = []
         self._inventory: Inventory | None = None
 
     # --- commands come and go -------------------------------------------------------------------------
 
-    def enter(self, left_out: Iterable[str] = (), *, alone: bool = False) -> TreeVisit:
-        """A command is about to start."""
+    def enter(
+        self, left_out: Iterable[str] = (), *, alone: bool = False, held: Iterable[str] = ()
+    ) -> TreeVisit:
+        """A command is about to start. It can write nothing at the `held` names."""
         visit = TreeVisit(left := tuple(left_out))
         near = [] if self._visits else trees_to_recover([self.root])
         for tree in near:  # not under our lock: each takes its own
@@ -143,8 +158,9 @@ class WorkTree:
                     raise _is_not_alone()
                 self._overlap = True
                 self.check()
+                self._own_files({*held, *self._known}, left)
             else:
-                visit.moved += self._learn()
+                visit.moved += self._learn(held, left)
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
                 self._alone = alone
@@ -160,6 +176,7 @@ class WorkTree:
             visit.git_directories = self._index.git_directories()
             visit.env_files = self._index.env_files()
             visit.closed = self._index.find_closed()
+            visit.shared = self.shared
             self._visits.append(visit)
         return visit
 
@@ -261,6 +278,40 @@ class WorkTree:
             self._refresh()
             return TreeVisit(env_files=self._index.env_files(), closed=self._index.find_closed())
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a command runs that can write here."""
+        return bool(self._visits)
+
+    @property
+    def shared(self) -> list[str]:
+        """What is read-only for commands because it has a name outside too, and could not be copied."""
+        return to_mount(self._shared)
+
+    def _own_files(self, read_only: Iterable[str], left_out: Iterable[str]) -> None:
+        """Copy files that commands could write and that have another name outside, or in a place that is read-only.
+
+        While commands run, a file that is also protected is left: a name less would look like a change of theirs.
+        """
+        held = [path for path in read_only if not _is_below(path, left_out)]
+        find = functools.partial(shared_outside, read_only=held, spares=bool(self._visits))
+        found = find(self._index.linked_files())
+        if set(found) == set(self._shared):
+            return
+        # The name that is missing may be one that was made after its directory was read.
+        self._index.forget()
+        self._refresh()
+        found = find(self._index.linked_files())
+        self._shared = make_own(self.root, found)
+        copied = len(found) - len(self._shared)
+        if copied:
+            _log.info(
+                "%d files in '%s' had a second name outside: they were copied", copied, self.root
+            )
+        if self._shared:
+            said = describe_shared(self.shared)
+            _log.warning("in '%s' %s", self.root, said, extra={"is_protection": True})
+
     def look_ahead(self) -> None:
         """Begin the first look, which has to read the whole tree, before a command waits for it."""
         if not self._index.has_looked:
@@ -290,7 +341,7 @@ class WorkTree:
             found |= {Part(inside + name) for name in hidden if not IS_ASIDE.fullmatch(name)}
         return sorted(found)
 
-    def _learn(self) -> list[str]:
+    def _learn(self, held: Iterable[str], left_out: Iterable[str]) -> list[str]:
         """Take what is there now for what the user has made, but for what commands made and nobody changed since.
 
         Commands of other processes may run in this directory, above or below it: what is new by their records is
@@ -302,6 +353,8 @@ class WorkTree:
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
         self._overlap = False
         parts = self._parts()
+        obeyed = (each.path for each in parts if each.check not in _WRITTEN_OFTEN)
+        self._own_files({*held, *obeyed}.difference(made, self._stuck), left_out)
         samples = {
             part
             for part in parts
@@ -640,6 +693,16 @@ def trees_to_recover(places: Sequence[str]) -> list[WorkTree]:
     roots = {each.root for each in records() if not each.is_alive and os.path.isdir(each.root)}
     near = (root for root in roots if any(_overlap(root, place) for place in places))
     return list(map(work_tree, sorted(near)))
+
+
+def describe_shared(paths: Sequence[str]) -> str:
+    """Why some paths are read-only, and what helps."""
+    named = ", ".join(f"'{printable(path)}'" for path in paths[:3])
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return (
+        f"read-only are {named}{more}: files there have a second name outside (a hard link) and could not be copied. "
+        "Make them anew with UV_LINK_MODE=copy, `git clone --no-hardlinks`, or package-import-method=copy of pnpm"
+    )
 
 
 def _is_not_alone() -> SandboxError:
