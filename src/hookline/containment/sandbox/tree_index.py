@@ -246,7 +246,7 @@ def _read(path: str, place: str, *, files: bool = True) -> _Directory:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
             links = [name for name, each in entries.items() if each.is_symlink()]
-            linked = tuple(_linked_in(before, entries)) if files else ()
+            linked_files = tuple(_linked_in(before, entries)) if files else ()
             if _CHECK in links and path.endswith(_CACHES_OF_MERCURIAL):
                 links = [name for name in links if name != _CHECK or _leads(fd, name) != _CHECKED]
         finally:
@@ -260,7 +260,7 @@ def _read(path: str, place: str, *, files: bool = True) -> _Directory:
         settle(identity, now),
         tuple([before + name for name in below]),
         links=tuple([before + name for name in links]),
-        linked=linked,
+        linked=linked_files,
     )
     # Most directories have nothing of interest: one look at all names together is quicker than one at each.
     together = "/".join(entries).lower()
