@@ -225,7 +225,7 @@ def _linked_in(before: str, entries: Mapping[str, os.DirEntry[str]]) -> Iterator
         if entry.is_file(follow_symlinks=False):
             try:
                 facts = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
+            except OSError:  # it is gone, or nobody can open it
                 continue
             if facts.st_nlink > 1 and (facts.st_uid == user or facts.st_mode & _WRITTEN_BY_OTHERS):
                 identity = (facts.st_dev, facts.st_ino)

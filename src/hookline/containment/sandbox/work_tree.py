@@ -135,8 +135,10 @@ class WorkTree:
         """What could not be moved aside. It is never taken for the user's."""
         self._fresh = 0
         """New repositories that were looked at."""
-        self._shared: list[LinkedFile] = []
+        self._shared: frozenset[LinkedFile] = frozenset()
         """Files that have a name outside too and could not be copied."""
+        self.shared: list[str] = []
+        """What is read-only for commands because of them."""
         self._visits: list[TreeVisit] = []
         self._inventory: Inventory | None = None
 
@@ -158,7 +160,8 @@ class WorkTree:
                     raise _is_not_alone()
                 self._overlap = True
                 self.check()
-                self._own_files({*held, *self._known}, left)
+                # To replace a file that is hidden would show it to the commands that run.
+                self._own_files({*held, *self._known, *self._index.env_files()}, left)
             else:
                 visit.moved += self._learn(held, left)
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -283,11 +286,6 @@ class WorkTree:
         """Whether a command runs that can write here."""
         return bool(self._visits)
 
-    @property
-    def shared(self) -> list[str]:
-        """What is read-only for commands because it has a name outside too, and could not be copied."""
-        return to_mount(self._shared)
-
     def _own_files(self, read_only: Iterable[str], left_out: Iterable[str]) -> None:
         """Copy files that commands could write and that have another name outside, or in a place that is read-only.
 
@@ -296,13 +294,14 @@ class WorkTree:
         held = [path for path in read_only if not _is_below(path, left_out)]
         find = functools.partial(shared_outside, read_only=held, spares=bool(self._visits))
         found = find(self._index.linked_files())
-        if set(found) == set(self._shared):
+        if self._shared == frozenset(found):
             return
         # The name that is missing may be one that was made after its directory was read.
         self._index.forget()
         self._refresh()
         found = find(self._index.linked_files())
-        self._shared = make_own(self.root, found)
+        self._shared = frozenset(make_own(self.root, found))
+        self.shared = to_mount(self._shared)
         copied = len(found) - len(self._shared)
         if copied:
             _log.info(
