@@ -15,6 +15,7 @@ from run_results import result_texts
 from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal
 from hookline.capabilities import Bash
 from hookline.containment import Sandbox, ShellPolicy
+from hookline.containment.sandbox import own_files
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import HooklineError, SandboxError
 from hookline.testing import ScriptedDriver, call, calls, say
@@ -209,6 +210,23 @@ def test_forged_sessions_are_data(tmp_path: Path) -> None:
         call("bash", command="pwd; ls"),
     )
     assert result_texts(result)[1].startswith(f"{tmp_path}\n[exit")
+
+
+@needs_bubblewrap
+def test_what_helps_where_files_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with a second name outside that could not be copied is read-only, and the model reads why."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "outside").write_text("ours")
+    os.link(tmp_path / "outside", work / "f")
+    monkeypatch.setattr(own_files, "_MOST_FILES", 0)
+    tried, other = result_texts(
+        run(Bash(work), call("bash", command="echo x > f"), call("bash", command="false"))
+    )
+    assert "read-only are 'f'" in tried
+    assert "UV_LINK_MODE=copy" in tried
+    assert "UV_LINK_MODE" not in other
+    assert (tmp_path / "outside").read_text() == "ours"
 
 
 @needs_bubblewrap

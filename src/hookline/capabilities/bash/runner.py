@@ -247,7 +247,9 @@ class CommandRunner:
     def _hint(self, text: str, running: RunningCommand) -> str:
         # In the read-only place also of a command that succeeds: `make | tail` does, whatever make could not write.
         is_told = running.place == "read-only" or (running.contained and running.exit_code)
-        return hint(text, str(self.sandbox.root), running.place) if is_told else ""
+        said = hint(text, str(self.sandbox.root), running.place) if is_told else ""
+        shared = self.sandbox.describe_shared() if said and running.place == "workspace" else ()
+        return said + "".join(f"\n[the sandbox: {each}]" for each in shared)
 
 
 def _instructions(root: Path) -> dict[str, tuple[int, int]]:

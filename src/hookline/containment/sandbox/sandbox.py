@@ -220,13 +220,17 @@ class Sandbox:
                 only = "everything that commands write is deleted when they end"
             missing = ", ".join(f"'{path}'" for path in hides_nothing(self.paths))
             note = f"; nothing exists now at {missing}, which would be hidden" if missing else ""
-            for tree in map(work_tree, map(str, self.writable)):
-                note += f"; {describe_shared(tree.shared)}" if tree.shared else ""
+            note += "".join(f"; {each}" for each in self.describe_shared())
             held = Enforcement.of(self.limits).describe()
             said = f"contained by {status.driver}: {status.reason}; {only}, no network"
             return f"{said}; {held}{note}"
         said = f"NOT CONTAINED, commands run on the host: {status.reason}"
         return f"{said}. {status.remedy}".rstrip(". ") if status.remedy else said
+
+    def describe_shared(self) -> list[str]:
+        """What the last command could not write, because it has a second name outside, and what helps."""
+        trees = (work_tree(str(root)) for root in self.writable)
+        return [describe_shared(tree.shared) for tree in trees if tree.shared]
 
     @property
     def writable(self) -> tuple[Path, ...]:
