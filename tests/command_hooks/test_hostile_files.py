@@ -408,6 +408,24 @@ def test_a_users_hook_imports_nothing_of_a_project(
     assert not canary.exists()
 
 
+def test_a_programs_hook_imports_nothing_from_the_top_directory(stage: Any) -> None:
+    """Which cannot be held. Directories outside of the project are: another capability may write there."""
+    canary = stage.root.parent / "CANARY"
+    stage.file("g.py", GUARD)
+    own = stage.hooks({"on": "before_tool_use", "argv": ["python3", "g.py"]})
+    write = (stage.root / "json.py").write_text
+    assert texts(run(stage, lambda: write(f"open({str(canary)!r}, 'w')\n"), own))[-1] == "ran ls"
+    assert not canary.exists()
+    shared = stage.root.parent / "shared"
+    shared.mkdir()
+    (shared / "g.py").write_text(GUARD)
+    wider, _ = trusted(stage, Case("python3 ../shared/g.py", {}, ""))
+    assert str(shared) in wider.protected_files()
+    sandbox = Sandbox(stage.root.parent, "required")
+    sandbox.keep(*wider.protected_files())
+    assert sandbox.run_sync("echo > shared/json.py").exit_code != 0
+
+
 def test_a_programs_hook_has_the_modules_beside_its_script(stage: Any) -> None:
     """Also if the script is in the project. What it sets itself counts."""
     stage.file("hooks/g.py", "import helper\nhelper.refuse()\n")
