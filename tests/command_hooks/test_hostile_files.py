@@ -76,7 +76,6 @@ SHADOWS = {
         "sh s/g.sh", {"s/g.sh": "[ -f s/local.sh ] && . s/local.sh\nexit 0\n"}, "s/local.sh"
     ),
     "sourced from the top": Case("[ -f x.sh ] && . ./x.sh; true", {}, "x.sh"),
-    "sourced from nowhere": Case("[ -f n/x.sh ] && . n/x.sh; true", {}, "n/x.sh"),
     "any of a directory": Case('for f in d/*.sh; do . "$f"; done', {"d/a.sh": "true\n"}, "d/b.sh"),
     "a file of the shell": Case("echo hi", {}, "be.sh", {"BASH_ENV": "be.sh"}),
     "PATH": Case(
@@ -87,9 +86,73 @@ SHADOWS = {
     "package.json": Case(
         "node s/g.js", {"s/g.js": "require('../lib')", "lib/index.js": ""}, "lib/package.json"
     ),
+    "after clustered options": Case("bash -euo pipefail s/g.sh", {"s/g.sh": "true\n"}, "s/g.sh"),
+    "clustered options in a script": Case(
+        "sh s/a.sh", {"s/a.sh": "bash -eo pipefail t/g.sh\n", "t/g.sh": "true\n"}, "t/g.sh"
+    ),
+    "after a program that is not known": Case(
+        'P=python3; "${Q:-$P}" s/g.py', {"s/g.py": GUARD}, "s/json.py"
+    ),
+    "after another module": Case("python3 -m cProfile s/g.py >&2", {"s/g.py": GUARD}, "s/json.py"),
+    "piped": Case("cat s/g.sh | sh", {"s/g.sh": "true\n"}, "s/g.sh"),
+    "for a launcher": Case(
+        "sh l/run.sh s/g.py", {"l/run.sh": 'exec python3 "$@"\n', "s/g.py": GUARD}, "s/json.py"
+    ),
+    "beside what a link leads to": Case(
+        "python3 s/g.py", {"t/g.py": GUARD, "s/g.py": "LINK ../t/g.py"}, "t/json.py"
+    ),
+    "required from what a link leads to": Case(
+        "node s/g.js",
+        {"t/g.js": "require('./h')", "t/h.js": "", "s/g.js": "LINK ../t/g.js"},
+        "t/h.js",
+    ),
+    "a link on the way": Case(
+        "sh s/g.sh",
+        {
+            "s/g.sh": ". s/l.sh\n",
+            "v/l.sh": "",
+            "c/l.sh": "LINK ../v/l.sh",
+            "s/l.sh": "LINK ../c/l.sh",
+        },
+        "c/l.sh",
+    ),
+    "an environment on PATH": Case(
+        "PATH=$CLAUDE_PROJECT_DIR/.venv/bin:$PATH python3 s/g.py",
+        {"s/g.py": GUARD, ".venv/pyvenv.cfg": "home = /usr/bin\n", ".venv/bin/python3": "LINK"},
+        ".venv/lib/python3.11/site-packages/e.pth",
+    ),
+    "an environment in the first line": Case(
+        "sh -c 'exec s/g.py'",
+        {
+            "s/g.py": "#!.venv/bin/python3\n" + GUARD,
+            ".venv/pyvenv.cfg": "home = /usr/bin\n",
+            ".venv/bin/python3": "LINK",
+        },
+        ".venv/lib/python3.11/site-packages/e.pth",
+    ),
+    "options in a variable": Case(
+        "NODE_OPTIONS='--require ./n/h.js' node s/g.js", {"s/g.js": "", "n/h.js": ""}, "n/h.js"
+    ),
+    "any variable": Case("true", {"u/x": ""}, "u/lib/x.pth", {"PYTHONUSERBASE": "./u"}),
+}
+NEW = {
+    "sourced from nowhere": Case("[ -f n/x.sh ] && . n/x.sh; true", {}, "n/x.sh"),
+    "known only to the shell": Case('[ -z "$X" ] || . "$X/l/x.sh"; true', {"l/y": ""}, "l/x.sh"),
     "beside a directory of node": Case(
         "node s/g.js", {"s/g.js": "require('../lib')", "lib/index.js": ""}, "lib.js"
     ),
+}
+NOT_HELD = {
+    "a word": Case("ENV=tests sh s/g.sh", {"s/g.sh": "true\n"}, "tests/a.py"),
+    "a word of the settings": Case(
+        "sh s/g.sh", {"s/g.sh": "true\n"}, "tests/a.py", {"ENV": "tests"}
+    ),
+    "an environment": Case(
+        "[ -f .venv/bin/activate ] && . .venv/bin/activate; true", {}, ".venv/x"
+    ),
+    "packages": Case("PATH=node_modules/.bin:$PATH true", {}, "node_modules/x/y"),
+    "a variable of the shell": Case("S=./src; ruff check $S || true", {"src/x": ""}, "src/a.py"),
+    "data": Case("node s/g.js", {"s/g.js": "require('../p.json')", "p.json": "{}"}, "p.json"),
 }
 NOT_SEARCHED = {
     "for -c": Case("python3 -c 'import json'", {}, "json.py"),
@@ -104,6 +167,11 @@ EXPOSED = {
     "the module t.g": Case("python3 -m t.g", {"t/__init__.py": "", "t/g.py": GUARD}, "json.py"),
     "the module h": Case("python3 g.py", {"g.py": "import h\n" + GUARD, "h.py": ""}, "json.py"),
     "searched in the top": Case("PYTHONPATH=. python3 s/g.py", {"s/g.py": GUARD}, "json.py"),
+    "c is a symbolic link": Case(
+        "sh s/g.sh",
+        {"s/g.sh": ". s/l/x.sh\n", "v/l/x.sh": "", "c": "LINK v", "s/l": "LINK ../c/l"},
+        "",
+    ),
     "symbolic link": Case("python3 s/g.py", {"old/g.py": GUARD, "s": "LINK"}, "old/json.py"),
 }
 
@@ -130,11 +198,11 @@ def texts(result: RunResult) -> list[str]:
 def trusted(stage: Any, case: Case) -> tuple[Any, TrustStore]:
     """The hooks of a project that is trusted."""
     for name, text in case.files.items():
-        if text == "LINK":
+        if text.startswith("LINK"):
             (stage.root / name).parent.mkdir(parents=True, exist_ok=True)
             (stage.root / name).unlink(missing_ok=True)
             (stage.root / name).symlink_to(
-                "old" if name == "s" else os.path.realpath(sys.executable)
+                text[5:] or ("old" if name == "s" else os.path.realpath(sys.executable))
             )
         else:
             stage.file(name, text)
@@ -175,6 +243,24 @@ def test_a_file_that_a_hook_would_load_cannot_be_written(stage: Any, name: str) 
     assert judged == "ran ls"
     assert not canary.exists()
     assert store.is_trusted(stage.root)
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_hook_does_not_run_if_it_would_load_what_is_new(stage: Any, name: str) -> None:
+    """Where nothing is held, so that a directory can be made: the hook says why."""
+    case = NEW[name]
+    hooks, _ = trusted(stage, case)
+    code, canary = plant(stage, case, hooks)
+    assert code == 0
+    assert f"{case.planted}, which was not there at the start" in texts(stage.run(hooks))[0]
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("name", NOT_HELD)
+def test_what_a_hook_does_not_load_can_be_written(stage: Any, name: str) -> None:
+    """Words that are no paths, and directories that are still to be made."""
+    hooks, _ = trusted(stage, NOT_HELD[name])
+    assert plant(stage, NOT_HELD[name], hooks)[0] == 0
 
 
 @pytest.mark.parametrize("name", NOT_SEARCHED)
@@ -227,8 +313,8 @@ def test_what_is_new_in_the_directory_of_a_script_ends_trust(stage: Any) -> None
 
 def test_directories_that_a_hook_only_reads_can_be_written(stage: Any) -> None:
     """The agent works there."""
-    command = "ruff check src || true; cd web && true; python3 s/g.py src/app.py"
-    hooks, _ = trusted(stage, Case(command, {"s/g.py": GUARD, "src/app.py": "", "web/x": ""}, ""))
+    command = "ruff check src || true; cd web && true; python3 s/g.py src/notes.md"
+    hooks, _ = trusted(stage, Case(command, {"s/g.py": GUARD, "src/notes.md": "", "web/x": ""}, ""))
     held = {os.path.relpath(each, stage.root) for each in hooks.protected_files()}
     assert held == {"s", "s/g.py", ".claude/settings.json"}
 
@@ -320,6 +406,24 @@ def test_a_users_hook_imports_nothing_of_a_project(
     hooks.pin_scripts()
     assert texts(stage.run(hooks)) == ["ran ls"]
     assert not canary.exists()
+
+
+def test_a_programs_hook_imports_nothing_from_the_top_directory(stage: Any) -> None:
+    """Which cannot be held. Directories outside of the project are: another capability may write there."""
+    canary = stage.root.parent / "CANARY"
+    stage.file("g.py", GUARD)
+    own = stage.hooks({"on": "before_tool_use", "argv": ["python3", "g.py"]})
+    write = (stage.root / "json.py").write_text
+    assert texts(run(stage, lambda: write(f"open({str(canary)!r}, 'w')\n"), own))[-1] == "ran ls"
+    assert not canary.exists()
+    shared = stage.root.parent / "shared"
+    shared.mkdir()
+    (shared / "g.py").write_text(GUARD)
+    wider, _ = trusted(stage, Case("python3 ../shared/g.py", {}, ""))
+    assert str(shared) in wider.protected_files()
+    sandbox = Sandbox(stage.root.parent, "required")
+    sandbox.keep(*wider.protected_files())
+    assert sandbox.run_sync("echo > shared/json.py").exit_code != 0
 
 
 def test_a_programs_hook_has_the_modules_beside_its_script(stage: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.command_hooks import Handler, HookSource, definition_digest, not_covered
-from hookline.command_hooks.trusted_files import named_files, scripts_of
+from hookline.command_hooks.trusted_files import named_files, pins_of
 from hookline.config import script_dependencies
 
 
@@ -24,13 +24,18 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def pinned(handler: Handler, project: Path) -> list[str]:
+    """The files that must not change; without those that are missing."""
+    return sorted(path for path, known in pins_of(handler, project).items() if known != "gone")
+
+
 @pytest.mark.parametrize(
     ("command", "scripts"),
     [
         ("./guard.sh", ["guard.sh"]),
         ('"$CLAUDE_PROJECT_DIR"/guard.sh --fast', ["guard.sh"]),
         ('"${CLAUDE_PROJECT_DIR}/a b.sh"', ["a b.sh"]),
-        ("python3 check.py src/app.py", ["check.py"]),
+        ("python3 check.py src/app.py", ["check.py", "src/app.py"]),
         ("python3 -u check.py < data.json", ["check.py"]),
         ("uv run --script check.py", ["check.py"]),
         ("bun run lib/x.js", ["lib/x.js"]),
@@ -48,7 +53,7 @@ def project(tmp_path: Path) -> Path:
         ("bash -c './guard.sh; python3 check.py'", ["guard.sh", "check.py"]),
         (". ./guard.sh", ["guard.sh"]),
         ("sh < guard.sh", ["guard.sh"]),
-        ("ruff check src/app.py --config data.json", []),
+        ("ruff check src/app.py --config data.json", ["src/app.py"]),
         ("jq . data.json", []),
         ("if [ -x guard.sh ]; then ./guard.sh; fi", ["guard.sh"]),
         ("./guard.sh 'unclosed", ["guard.sh"]),
@@ -57,9 +62,9 @@ def project(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) -> None:
-    """The program, or the script that an interpreter is given; files that it only reads do not count."""
+    """The program, the script that an interpreter is given, and code that is named; data does not count."""
     handler = Handler(HookSource("claude"), "PreToolUse", command=command)
-    assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
+    assert pinned(handler, project) == sorted(str(project / name) for name in scripts)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,13 @@ def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) ->
         ("python3 -c \"exec(open('check.py').read())\"", ["check.py"]),
         ("python3 -c \"open('data.json').read()\"", []),
         ("# ./guard.sh", []),
-        ("command -v guard.sh", []),
+        ("command -v guard.sh", ["guard.sh"]),
+        ("bash -euo pipefail guard.sh", ["guard.sh"]),
+        ("sh -eo pipefail guard.sh", ["guard.sh"]),
+        ("python3 -O check.py", ["check.py"]),
+        ("$PYTHON check.py", ["check.py"]),
+        ("python3 -m cProfile check.py", ["check.py"]),
+        ("cat guard.sh | sh", ["guard.sh"]),
     ],
 )
 def test_what_a_shell_or_another_program_runs(
@@ -90,7 +101,7 @@ def test_what_a_shell_or_another_program_runs(
 ) -> None:
     """Behind programs that run others, in texts that are run, and in variables."""
     handler = Handler(HookSource("claude"), "PreToolUse", command=command)
-    assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
+    assert pinned(handler, project) == sorted(str(project / name) for name in scripts)
 
 
 @pytest.mark.parametrize("command", ["if ./guard.sh; then", "./guard.sh && (", "echo ) ./guard.sh"])
@@ -100,7 +111,7 @@ def test_a_line_that_bash_would_not_take_may_run_any_of_its_words(
     """Trust is bound to all of them: another shell may read it otherwise."""
     handler = Handler(HookSource("claude"), "Stop", command=f"{command} data.json")
     expected = sorted(str(project / name) for name in ("guard.sh", "data.json"))
-    assert sorted(scripts_of(handler, project)) == expected
+    assert pinned(handler, project) == expected
     assert sorted(named_files(handler, project)) == expected
 
 
@@ -108,9 +119,7 @@ def test_in_a_line_for_another_shell_any_code_may_be_run(project: Path) -> None:
     """We cannot read it, so each word counts that names code; what it reads is not pinned."""
     line = "& ('./' + 'x'); if ($a) { ./guard.sh } else { Get-Content data.json | & check.py }"
     handler = Handler(HookSource("copilot"), "preToolUse", command=line, shell="powershell")
-    assert sorted(scripts_of(handler, project)) == [
-        str(project / name) for name in ("check.py", "guard.sh")
-    ]
+    assert pinned(handler, project) == [str(project / name) for name in ("check.py", "guard.sh")]
 
 
 def test_words_without_a_shell(project: Path) -> None:
@@ -118,7 +127,7 @@ def test_words_without_a_shell(project: Path) -> None:
     handler = Handler(
         HookSource("claude"), "Stop", argv=("node", "${CLAUDE_PROJECT_DIR}/lib/x.js", "data.json")
     )
-    assert list(scripts_of(handler, project)) == [str(project / "lib/x.js")]
+    assert pinned(handler, project) == [str(project / "lib/x.js")]
     assert list(named_files(handler, project)) == [str(project / "lib/x.js")]
 
 
@@ -168,7 +177,7 @@ def test_any_text_can_be_a_command(command: str) -> None:
     """None of them is an error, and what is run is among what is named."""
     handler = Handler(HookSource("claude"), "Stop", command=command)
     here = Path(__file__).parent
-    assert scripts_of(handler, here).keys() <= named_files(handler, here).keys()
+    assert set(pinned(handler, here)) <= named_files(handler, here).keys()
 
 
 def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
@@ -178,7 +187,7 @@ def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
     (project / "top.js").write_text("")
     handler = Handler(HookSource("claude"), "Stop", command="node lib/x.js")
     files = [str(project / name) for name in ("lib/x.js", "lib/y.js", "top.js")]
-    assert sorted(scripts_of(handler, project)) == files
+    assert pinned(handler, project) == files
     assert sorted(named_files(handler, project)) == files
 
 
@@ -210,7 +219,7 @@ def test_there_is_an_end_to_the_code_beside_a_script(
 def test_a_module_of_the_project(project: Path) -> None:
     """As `python -m` finds it."""
     handler = Handler(HookSource("claude"), "Stop", command="PYTHONPATH=src python3 -m app --fix")
-    assert list(scripts_of(handler, project)) == [str(project / "src/app.py")]
+    assert pinned(handler, project) == [str(project / "src/app.py")]
 
 
 def test_what_is_not_covered_is_said(project: Path) -> None:

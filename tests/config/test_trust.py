@@ -340,6 +340,16 @@ def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
     assert find_module_files(project, "nowhere") == []
 
 
+def test_the_script_of_a_server_in_a_directory_of_its_own_is_trusted(tmp_path: Path) -> None:
+    """`cwd` says where it is."""
+    (tmp_path / "srv").mkdir()
+    (tmp_path / "srv/server.py").write_text("import helper\n")
+    (tmp_path / "srv/helper.py").write_text("")
+    server = {"command": "python3", "args": ["server.py"], "cwd": "srv"}
+    prints = fingerprints(tmp_path, [Layer("hookline.toml", {"mcp": {"time": server}})])
+    assert {"srv/server.py", "srv/helper.py"} <= set(prints)
+
+
 def test_what_an_untrusted_repository_names_is_not_read(
     project: Path, environ: dict[str, str]
 ) -> None:

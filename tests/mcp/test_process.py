@@ -378,3 +378,25 @@ def test_the_directory_of_a_servers_script_is_held(tmp_path: Path) -> None:
     server = McpServer.stdio("python3", ["tools/server.py", "src"], cwd=tmp_path)
     held = McpServers(server, McpServer.http("https://b.example/mcp", name="far")).protected_files()
     assert held == {str(tmp_path / "tools")}
+
+
+def test_the_directory_of_a_servers_script_is_held_wherever_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a directory of its own, or elsewhere. From the top directory of a project it imports nothing."""
+    for name in ("srv/server.py", "server.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("import json\n")
+    (tmp_path / "other").mkdir()
+    script, srv = str(tmp_path / "srv/server.py"), str(tmp_path / "srv")
+    monkeypatch.chdir(tmp_path)
+    inner = McpServer.stdio("python3", ["server.py"], cwd="srv")
+    elsewhere = McpServer.stdio("python3", [script], cwd=tmp_path / "other", name="b")
+    assert all(srv in McpServers(each).protected_files() for each in (inner, elsewhere))
+    top = McpServer.stdio("python3", ["server.py"], name="c").target
+    assert isinstance(top, ServerCommand)
+    assert isinstance(inner.target, ServerCommand)
+    assert str(tmp_path) not in top.search["PYTHONPATH"].split(":")
+    assert srv in inner.target.search["PYTHONPATH"].split(":")
+    monkeypatch.chdir(tmp_path / "other")
+    assert srv in McpServers(McpServer.stdio("python3", [script])).protected_files()

@@ -43,7 +43,7 @@ from hookline.command_hooks.trust_store import (
     pin_hook,
     start_policies,
 )
-from hookline.command_hooks.trusted_files import definition_digest, held_paths, scripts_of
+from hookline.command_hooks.trusted_files import definition_digest, held_paths, pins_of
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import BuildError
@@ -396,7 +396,8 @@ class CommandHooks:
         manifests = [name for each in all_dialects().values() for name in each.manifests]
         for handler in self.handlers:
             files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
-            files |= {os.path.realpath(path) for path in scripts_of(handler, self.project)}
+            there = filter(os.path.lexists, pins_of(handler, self.project))
+            files |= set(map(os.path.realpath, there))
             held = held_paths(handler, self.project)
             files |= {path for path in held if not f"{self.runner.cwd}/".startswith(f"{path}/")}
             if handler.source.root:

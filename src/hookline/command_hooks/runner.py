@@ -47,7 +47,13 @@ from hookline.command_hooks.script import (
     make_directories,
     run_program,
 )
-from hookline.command_hooks.trusted_files import MOVE_IT, changed_file, exposure, script_folders
+from hookline.command_hooks.trusted_files import (
+    GONE,
+    MOVE_IT,
+    changed_file,
+    exposure,
+    script_folders,
+)
 from hookline.containment.session_files import keep_text, remove_texts
 from hookline.errors import in_words
 from hookline.lifecycle import (
@@ -556,6 +562,8 @@ def detach_seconds(printed: bytes) -> float | None:
 
 def _describe_change(handler: Handler) -> str:
     script = changed_file(handler)
+    if script and (handler.pins or {}).get(script) == GONE:
+        return f"it would load {script}, which was not there at the start; read it, and start again"
     since, remedy = "it was trusted", "trust it again"
     if not handler.source.level.is_repository:
         since, remedy = "the command was started", "start the command again"

@@ -94,9 +94,10 @@ def search_variables(
     """Variables with which a program on the host finds no programs and modules that others have put in its way.
 
     Programs are not searched in the project, and Python modules only in `folders`, those of the hook's scripts. They
-    are held if it is the project's hook. Of another one's only the script counts that the command plainly starts: any
-    other name in it may be that of a file that a stranger has put there. If scripts are in the project, Python takes
-    what it has compiled from a directory of the user's, not from `__pycache__` beside the source.
+    are held if it is the project's hook. Of another one's only the script counts that the command plainly starts, in a
+    directory that is held, not the top directory: any other name in it may be that of a file that a stranger has put
+    there. If scripts are in the project, Python takes what it has compiled from a directory of the user's, not from
+    `__pycache__` beside the source.
     """
     is_repository = handler.source.level.is_repository
     path, modules = inherited.get("PATH", os.defpath), inherited.get("PYTHONPATH", "")
@@ -107,7 +108,7 @@ def search_variables(
         own = [
             each
             for each in folders
-            if each == plain or not Path(os.path.realpath(each)).is_relative_to(top)
+            if each == plain != top or not Path(os.path.realpath(each)).is_relative_to(top)
         ]
     # Not empty: `PYTHONPATH=lib:$PYTHONPATH` would search the directory that it starts in.
     places = (*own, *_outside(modules, project)) or (os.devnull,)

@@ -14,7 +14,7 @@ from hookline.command_hooks.dialect import find_hooks, page_folders
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
-from hookline.command_hooks.trusted_files import named_files, scripts_of
+from hookline.command_hooks.trusted_files import named_files, pins_of
 from hookline.errors import TrustError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, PromptHookContext, SubagentHookContext, ToolHookContext
@@ -192,7 +192,7 @@ def pin_hook(handler: Handler, project: Path, *, anybodys: bool = False) -> Hand
     """A repository's hook, or anybody's, with the hashes of its scripts, which are checked before each run."""
     if handler.pins is not None or not (anybodys or handler.source.level.is_repository):
         return handler
-    return msgspec.structs.replace(handler, pins=scripts_of(handler, project))
+    return msgspec.structs.replace(handler, pins=pins_of(handler, project))
 
 
 def _resolve(directory: str | os.PathLike[str]) -> Path:

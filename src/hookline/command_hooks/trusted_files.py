@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,8 @@ MOVE_IT = "put its files into .hookline/hooks, and name the script by its path"
 _MOST_ENTRIES = 10_000
 """Entries of a directory among which links are looked for."""
 _LARGEST = 64 << 20
+GONE = "gone"
+"""Stands for the hash of a file that is not there."""
 
 
 def named_files(handler: Handler, project: Path) -> dict[str, str]:
@@ -46,63 +48,73 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
     """
     from hookline.config.script_dependencies import code_below
 
-    line = CommandLine(handler, project)
-    code = filter(_is_code, line.files_named(line.words))
-    scripts = line.scripts()
-    found = line.dependencies(scripts)
-    folders = (
-        *line.dependencies([]).folders,
-        *filter(None, (_folder_of(each, project) for each in scripts)),
-    )
-    whole = dict.fromkeys((*code, *found.files, *code_below(folders)))
-    return {str(path): hash_of(path) for path in whole}
+    found = _loaded(handler, project)
+    inside = [each for each in found.folders if each.is_relative_to(project)]
+    inside += filter(None, (_folder_of(each, project) for each in found.started))
+    return {str(path): hash_of(path) for path in dict.fromkeys((*found.files, *code_below(inside)))}
 
 
-def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
-    """The files that a command runs, and those beside them or outside that these run, with their hashes.
-
-    Modules elsewhere in the project are not among them: the agent may be working on those, and Python does not import
-    them.
-    """
-    line = CommandLine(handler, project)
-    scripts = line.scripts()
-    folders = {path.parent for path in scripts if path.parent != project}
-
-    def is_kept(path: Path) -> bool:
-        is_elsewhere = not path.is_relative_to(project)
-        return path in scripts or is_elsewhere or any(map(path.is_relative_to, folders))
-
-    found = line.dependencies(scripts, is_kept)
-    kept = (path for path in found.files if is_kept(path) or path in found.started)
-    return {str(path): hash_of(path) for path in kept}
+def pins_of(handler: Handler, project: Path) -> dict[str, str]:
+    """The files that a hook loads, with their hashes; those that are missing are to stay so."""
+    found = _loaded(handler, project)
+    absent = (each for each in found.missing if not any(map(each.is_relative_to, found.folders)))
+    pinned = (*_files_loaded(found, project), *absent)
+    return {str(path): hash_of(path) for path in pinned}
 
 
 def held_paths(handler: Handler, project: Path) -> set[str]:
-    """What must not change while a hook is in force: the directories that it loads from, and its files at the top.
-
-    Names that it would load and that are missing are among them, and what links in these directories lead to.
+    """What must not change while a hook is in force: the directories that it loads from, wherever they are, and its
+    files at the top. What links in these directories lead to is among them.
     """
+    found = _loaded(handler, project)
+    places = {*found.folders, *found.names}
+    if not handler.source.level.is_repository:
+        # A missing file is probably not meant to be in the project.
+        places -= {*found.missing}
+        absent = {each.parent for each in found.missing}
+        places = {
+            each
+            for each in places
+            if each not in absent or any(path.is_relative_to(each) for path in found.started)
+        }
+    linked = (path for link in _links_below(found, project) for path in _link_places(link, project))
+    return {os.path.realpath(each) for each in (*places, *linked)}
+
+
+def _loaded(handler: Handler, project: Path) -> ScriptDependencies:
+    """What a hook loads: trust is bound to it, it is pinned, and its directories are held."""
     line = CommandLine(handler, project)
-    found = line.dependencies([])
-    places = [*found.folders, *found.names]
-    if (
-        not handler.source.level.is_repository
-    ):  # a missing file is probably not meant to be in the project
-        places = [
-            each for each in places if any(path.is_relative_to(each) for path in found.started)
-        ]
-    held = {os.path.realpath(each) for each in places}
-    top = os.path.realpath(project)
+    return line.dependencies(line.code())
+
+
+def _files_loaded(found: ScriptDependencies, project: Path) -> list[Path]:
+    """Without modules elsewhere in the project: the agent may be working on those, and Python does not import them."""
+    started, folders = set(found.started), found.folders
+    return [
+        path
+        for path in found.files
+        if path in started
+        or not path.is_relative_to(project)
+        or any(map(path.is_relative_to, folders))
+    ]
+
+
+def _links_below(found: ScriptDependencies, project: Path) -> Iterator[Path]:
+    """The links in directories of the project that are held."""
     for folder in found.folders:
-        entries = (
-            Path(place, name)
-            for place, *lists in os.walk(folder)
-            for names in lists
-            for name in names
-        )
-        links = filter(Path.is_symlink, islice(entries, _MOST_ENTRIES))
-        held |= {real for real in map(os.path.realpath, links) if real.startswith(f"{top}/")}
-    return held
+        walk = os.walk(folder) if folder.is_relative_to(project) else ()
+        entries = (Path(place, name) for place, *lists in walk for names in lists for name in names)
+        yield from filter(Path.is_symlink, islice(entries, _MOST_ENTRIES))
+
+
+def _link_places(link: Path, project: Path) -> Iterator[Path]:
+    """What is held because of a link: the directory of each further link and of code, other files as they are."""
+    from hookline.config.script_dependencies import is_code, way_of
+
+    for each in way_of(link):
+        is_whole = each.parent != project and (each.is_symlink() or is_code(each))
+        if not each.is_symlink() or is_whole:
+            yield each.parent if is_whole else each
 
 
 def exposure(handler: Handler, project: Path) -> str:
@@ -110,13 +122,16 @@ def exposure(handler: Handler, project: Path) -> str:
 
     `PYTHONSAFEPATH` in the variables of the hook says that it is wanted.
     """
+    from hookline.config.script_dependencies import way_of
+
     if not handler.source.level.is_repository or "PYTHONSAFEPATH" in handler.env:
         return ""
     found = CommandLine(handler, project).dependencies([])
+    further = (each for link in _links_below(found, project) for each in way_of(link))
     links = (
-        f"{each.relative_to(project)} is a symbolic link, which a command can replace"
-        for each in found.links
-        if each.relative_to(project).parts[0] not in AGENT_CONFIGURATION
+        f"{each.name} is a symbolic link, which a command can replace"
+        for each in (*found.links, *further)
+        if each.parent == project and each.is_symlink() and each.name not in AGENT_CONFIGURATION
     )
     return next(iter((*found.exposed, *links)), "")
 
@@ -129,9 +144,10 @@ def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
     paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
     said = list(filter(None, (describe_program(path, project) for path in paths)))
-    said += line.dependencies(line.scripts()).unseen
-    for folder in line.dependencies([]).folders:
-        if len(list(code_below([folder]))) == MAX_CODE:
+    found = line.dependencies(line.code())
+    said += found.unseen
+    for folder in found.folders:
+        if folder.is_relative_to(project) and len(list(code_below([folder]))) == MAX_CODE:
             said.append(f"{folder.relative_to(project)} has {MAX_CODE:,} files of code or more")
     if "PYTHONSAFEPATH" in handler.env:
         said.append("PYTHONSAFEPATH is set, so Python may import what is in the top directory")
@@ -154,7 +170,7 @@ def script_folders(handler: Handler, project: Path) -> tuple[str, ...]:
     line = CommandLine(handler, project)
     started: list[Path] = []
     if handler.source.level.is_repository:
-        started += (each for each in line.dependencies([]).started if each.parent != project)
+        started += (each for each in _loaded(handler, project).started if each.parent != project)
     else:
         for path in _users_scripts(handler, project, line.search):
             is_inside = path.is_relative_to(project)
@@ -206,7 +222,7 @@ def script_paths(handler: Handler, project: Path) -> list[Path]:
     """The files that a hook runs: in the project, beside the file that names it, elsewhere, or on the path."""
     if handler.kind != "command":
         return []
-    found = list(map(Path, scripts_of(handler, project)))
+    found = _files_loaded(_loaded(handler, project), project)
     beside = Path(handler.source.root or os.path.dirname(handler.source.path))
     for word, _, is_script in CommandLine(handler, project, os.environ).search.started:
         if not is_script and (is_interpreter(word) or can_run_others((word, "run"))):
@@ -261,7 +277,7 @@ def hash_of(path: Path) -> str:
             return "too large"
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        return "gone"
+        return "not readable" if os.path.lexists(path) else GONE
 
 
 def _is_code(path: Path) -> bool:
@@ -323,9 +339,12 @@ class CommandLine:
         programs = self.files_named({*words, *(word for word, *_ in self.search.started)})
         return [path for path in programs if path in scripts or _is_code(path)]
 
-    def dependencies(
-        self, scripts: list[Path], follows: Callable[[Path], bool] = lambda _path: True
-    ) -> ScriptDependencies:
+    def code(self) -> list[Path]:
+        """These, and all code that a word names: who knows what a program does with its words."""
+        named = filter(_is_code, self.files_named(self.words))
+        return list(dict.fromkeys((*self.scripts(), *named)))
+
+    def dependencies(self, scripts: list[Path]) -> ScriptDependencies:
         """The files that the command and its scripts run."""
         from hookline.config.script_dependencies import find_dependencies  # takes a while to load
 
@@ -335,7 +354,6 @@ class CommandLine:
             searches=[self.search],
             directory=self.places[1],
             variables=self._env,
-            follows=follows,
         )
 
     def files_named(self, words: Iterable[str]) -> list[Path]:

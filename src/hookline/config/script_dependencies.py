@@ -13,14 +13,14 @@ import re
 import stat
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import HAVE_VALUES, SHELLS, name_of
+from hookline.shell_text.runners import SHELLS, has_value, name_of
 from hookline.shell_text.started import StartSearch, files_of_program, is_task_runner
 
 _MAX_FILES = 100
@@ -32,6 +32,7 @@ _MAX_OUTSIDE = 1 << 20
 """Bytes of a script outside of the project."""
 _OF_THE_SYSTEM = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
 _MAX_SHOWN = 100
+_MAX_LINKS = 40
 _MAX_RUNS = 500
 # Compiled at first use: most projects have no script.
 _PYTHON = r"(?:python|pypy)[\d.]*|uv|uvx"
@@ -44,14 +45,14 @@ _KINDS = {
 }
 _REQUIRED = r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
 _NODE_ENDINGS = (
-    "", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", ".node", "/package.json", "/index.js", "/index.ts"
+    "", ".js", ".mjs", ".cjs", ".ts", ".mts", ".node", "/package.json", "/index.js", "/index.ts"
 )  # fmt: skip
 _MODULE_ENDINGS = (".py", ".pyc", ".so", ".pyd")
 """Files that Python imports. An extension module comes before the source beside it."""
 _SEARCH_VARIABLES = frozenset(
-    "PATH PYTHONPATH PYTHONHOME NODE_PATH BASH_ENV ENV LD_LIBRARY_PATH LD_PRELOAD PERL5LIB RUBYLIB".split()  # noqa: SIM905 - a table of names
+    "PATH PYTHONPATH PYTHONHOME NODE_PATH BASH_ENV LD_LIBRARY_PATH LD_PRELOAD PERL5LIB RUBYLIB".split()  # noqa: SIM905 - a table of names
 )
-"""Variables with directories that programs load from, or with files that they load."""
+"""Variables with directories that programs load from, or with files that they load: a name in them needs no slash."""
 _CODE = frozenset(
     ".sh .bash .zsh .fish .py .pyw .pyc .so .pyd .pth .js .mjs .cjs .ts .mts .cts .tsx .jsx .node .rb .pl .pm .php "  # noqa: SIM905 - a table of names
     ".lua .ps1 .psm1 .bat .cmd .awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
@@ -60,6 +61,12 @@ MAX_CODE = 1_000
 _NOT_CODE = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
 """Directories whose content changes all the time, or is installed."""
 _ASSIGNED = r"([A-Za-z_]\w*)\+?=(.*)"
+_PROJECT_VARIABLE = r"\b[A-Z]+_PROJECT_DIR\b"
+"""A variable for the project's directory: each agent has one of its own."""
+_EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
+_NO_LOADERS = frozenset({"[", "[[", "test", "echo", "printf", "cd", "pushd"})
+"""Commands of the shell that load nothing that they name."""
+_IN_A_VALUE = r"[^\s:=,;]+"
 
 
 class ScriptDependencies(NamedTuple):
@@ -72,13 +79,15 @@ class ScriptDependencies(NamedTuple):
     started: tuple[Path, ...] = ()
     """Those of the files that are started or loaded by their paths, not imported by their names."""
     folders: tuple[Path, ...] = ()
-    """The directories of the project that these are in, or would be in: who can write there changes what runs."""
+    """The directories that these are in, or would be in: who can write there changes what runs."""
     names: tuple[Path, ...] = ()
-    """What is, or would be, in the project's top directory or in one that is missing."""
+    """Single files: those that are, or would be, in the project's top directory, and data that variables name."""
+    missing: tuple[Path, ...] = ()
+    """Files and directories of the project that would be loaded if they were there."""
     exposed: tuple[str, ...] = ()
     """What is loaded from the top directory, where nothing can protect it, in words."""
     links: tuple[Path, ...] = ()
-    """Links by which something is loaded, and that are in none of the folders: they can be replaced."""
+    """Links in the top directory by which something is loaded: they can be replaced."""
 
 
 class _Run(NamedTuple):
@@ -89,6 +98,8 @@ class _Run(NamedTuple):
     is_import: bool = False
     is_folder: bool = False
     """Whether it is a directory in which programs or modules are searched."""
+    is_guess: bool = False
+    """Whether it is one of many names, or only a shell knows its directory: what is missing is not held."""
 
 
 def find_dependencies(
@@ -98,29 +109,27 @@ def find_dependencies(
     searches: Iterable[StartSearch] = (),
     directory: Path | None = None,
     variables: Mapping[str, str] = MappingProxyType({}),
-    follows: Callable[[Path], bool] = lambda _path: True,
 ) -> ScriptDependencies:
     """Find the files that these scripts and commands run: those of the project, and scripts elsewhere.
 
-    `searches` have read commands that are run in the `directory`, by default the project, with these `variables`. What
-    `follows` denies is found, and not looked into.
+    `searches` have read commands that are run in the `directory`, by default the project, with these `variables`.
     """
-    search = _DependencySearch(project, follows)
+    search = _DependencySearch(project)
     return search.search(scripts, searches, directory or project, variables)
 
 
 class _DependencySearch:
     """One search, from the scripts of a command to the last file that they run."""
 
-    def __init__(self, project: Path, follows: Callable[[Path], bool]) -> None:
+    def __init__(self, project: Path) -> None:
         self._project = project
-        self._follows = follows
         self._found: dict[Path, None] = {}
         self._started: dict[Path, None] = {}
         self._unseen: dict[str, None] = {}
         self._modules = _Modules(project)
         self._folders: dict[Path, None] = {}
         self._names: dict[Path, None] = {}
+        self._missing: dict[Path, None] = {}
         self._exposed: dict[str, None] = {}
         self._links: dict[Path, None] = {}
 
@@ -140,14 +149,13 @@ class _DependencySearch:
         waiting += [(path, 1, is_started) for path, is_started in self._files_of(runs)]
         while waiting and self._look_at(*waiting.pop(0), waiting):
             pass
-        for place in [*self._folders, *self._names]:
-            self._follow_links(place)
         return ScriptDependencies(
             files=tuple(self._found),
             unseen=tuple(self._unseen),
             started=tuple(self._started),
             folders=tuple(self._folders),
             names=tuple(self._names),
+            missing=tuple(self._missing),
             exposed=tuple({**self._exposed, **self._modules.exposed}),
             links=tuple(self._links),
         )
@@ -165,24 +173,28 @@ class _DependencySearch:
             self._unseen[f"more than {_MAX_FILES} files"] = None
             return False
         self._found[path] = None
-        if self._follows(path):
-            runs = _runs(path, self._project, self._modules)
-            shown = _display_path(path, self._project)
-            waiting += [
-                (each, depth + 1, was_started) for each, was_started in self._files_of(runs, shown)
-            ]
+        real = Path(os.path.realpath(path))
+        if real != path and _is_file(real, self._project):
+            waiting.append((real, depth, is_started))  # node searches from there
+        runs = _runs(path, self._project, self._modules)
+        shown = _display_path(path, self._project)
+        waiting += [
+            (each, depth + 1, was_started) for each, was_started in self._files_of(runs, shown)
+        ]
         return True
 
     def _files_of(self, runs: Iterable[_Run], shown: str = "") -> Iterator[tuple[Path, bool]]:
         for run in islice(dict.fromkeys(runs), _MAX_RUNS):
             there: list[Path] = []
             for place in run.places:
-                path = place if run.is_folder else self._file_at(place)
-                if path is not None and not run.is_folder:
+                path = self._file_at(place)
+                if run.is_folder and _exists(place):
+                    self._add_folder(place)
+                elif path is not None and not run.is_folder:
                     there.append(path)
                 # A missing file counts where it would come before one that there is.
-                if not run.is_import and (path is not None or not there):
-                    self._add_folder(place) if run.is_folder else self._add_place(path or place)
+                elif not (run.is_import or there or _exists(place)):
+                    self._add_missing(place, is_held=not run.is_guess)
             yield from ((each, not run.is_import) for each in there)
             if not there and run.words:
                 self._unseen[f"{shown}: {run.words}" if shown else run.words] = None
@@ -193,28 +205,50 @@ class _DependencySearch:
         return next(found, None)
 
     def _add_place(self, path: Path) -> None:
-        """Note where a file is loaded from, or would be if it were there."""
-        if path.is_relative_to(self._project) and path.parent != self._project:
-            self._add_folder(_environment_of(path, self._project) or path.parent)
-        elif path.parent == self._project:
+        """Note where a file is loaded from, and each link on the way to it: whoever writes there replaces it."""
+        for each in way_of(path):
+            if each.parent != self._project:
+                self._folders[_environment_of(each, self._project) or each.parent] = None
+            else:
+                (self._links if each.is_symlink() else self._names)[each] = None
+
+    def _add_missing(self, path: Path, *, is_held: bool) -> None:
+        """Note what would be loaded. It is held if that keeps nobody from making the directory it would be in."""
+        if not path.is_relative_to(self._project):
+            return
+        self._missing[path] = None
+        if is_held and path.parent == self._project:
             self._names[path] = None
+        elif is_held and path.parent.is_dir():
+            self._folders[path.parent] = None
 
     def _add_folder(self, folder: Path) -> None:
-        if folder == self._project:
-            self._exposed["programs or modules are searched in the top directory"] = None
-        elif folder.is_relative_to(self._project):
-            (self._folders if folder.is_dir() else self._names)[folder] = None
+        """Note a directory in which something is searched, or a file that a variable names."""
+        *links, real = way_of(folder)
+        for each in links:
+            self._add_place(each)
+        for each in (folder, real):
+            if each == self._project:
+                self._exposed["programs or modules are searched in the top directory"] = None
+            elif each.is_dir():
+                self._folders[_environment_of(each / "x", self._project) or each] = None
+            else:
+                self._names[each] = None
 
-    def _follow_links(self, place: Path) -> None:
-        """Note links in a path, and where they lead."""
-        at = self._project
-        for part in place.relative_to(self._project).parts:
-            at /= part
-            if at.is_symlink() and not any(map(at.parent.is_relative_to, self._folders)):
-                self._links[at] = None
-        real = Path(os.path.realpath(place))
-        if real != place and real.is_relative_to(self._project):
-            (self._folders if real.is_dir() else self._names)[real] = None
+
+def way_of(path: Path) -> Iterator[Path]:
+    """Each symbolic link on the way to a file, and at last its real path."""
+    at, waiting, links = Path(path.anchor), list(reversed(path.parts[1:])), 0
+    while waiting:
+        part = waiting.pop()
+        at = at.parent if part == ".." else at / part
+        if part != ".." and at.is_symlink() and links < _MAX_LINKS:
+            yield at
+            links += 1
+            target = Path(os.readlink(at))
+            at = Path(target.anchor) if target.is_absolute() else at.parent
+            waiting += reversed(target.parts[bool(target.anchor) :])
+    yield at
 
 
 def code_below(folders: Iterable[Path]) -> Iterator[Path]:
@@ -304,15 +338,20 @@ def _runs(path: Path, project: Path, modules: _Modules) -> Iterator[_Run]:
         return
     text = "\n".join(line[:_MAX_LINE] for line in whole.split("\n"))
     kind = _kind_of(path.name) or _kind_by_first_line(text)
+    for word in text.partition("\n")[0][2:].split() if text.startswith("#!") else ():
+        program = Path(os.path.normpath(project / word))
+        if "/" in word and program.is_relative_to(project) and _exists(program):
+            yield _Run((program,))
     if kind == "shell":
         yield from _in_shell(text, path, project, modules)
     elif kind == "python":
         yield from modules.in_file(whole, path)
     elif kind == "node":
         for name in re.findall(_REQUIRED, text):
-            if name.startswith("."):
+            if name.startswith(".") and not name.endswith(".json"):  # that is data
                 base = os.path.normpath(path.parent / name)
-                yield _Run(tuple(Path(base + ending) for ending in _NODE_ENDINGS))
+                places = tuple(Path(base + ending) for ending in _NODE_ENDINGS)
+                yield _Run(places, is_guess=True)
             elif name.startswith("#"):
                 yield _Run((), f"package.json says which file {name} is")
 
@@ -347,7 +386,8 @@ def _kind_by_first_line(text: str) -> str:
 
 
 def _in_shell(text: str, path: Path, project: Path, modules: _Modules) -> Iterator[_Run]:
-    search = StartSearch({"0": UNKNOWN})
+    ours = re.findall(_PROJECT_VARIABLE, text)
+    search = StartSearch({"0": UNKNOWN, **dict.fromkeys(ours, str(project))})
     search.search(text)
     yield from _in_commands(search, path, project, modules)
     if search.is_cut:
@@ -371,8 +411,9 @@ def _in_commands(
     places = [*folders, path.parent, project, project / "src"]
     yield from modules.in_commands(search.commands, places, search.texts)
     assigned = filter(None, (re.fullmatch(_ASSIGNED, word, re.S) for word in words))
-    variables = [*search.assigned, *((found[1], found[2]) for found in assigned)]
-    yield from _in_variables(variables, path, project)
+    given = [each for each in search.assigned if _is_given(each[0], search)]
+    yield from _in_variables([*given, *((found[1], found[2]) for found in assigned)], path, project)
+    yield from _in_words(search.commands, path, project)
     modules_run = {name for argv in search.commands for name in _files_of_module(argv)}
     for word, written, is_script in search.started:
         if word in modules_run:
@@ -390,16 +431,47 @@ def _in_commands(
             yield _Run((), f"{os.path.basename(word)} runs commands from other files")
 
 
+def _is_given(name: str, search: StartSearch) -> bool:
+    """Whether a program gets a variable that a shell sets: it is exported, or stands before the program."""
+    if name in _SEARCH_VARIABLES or name == "HOME":
+        return True
+    is_exported = any(argv[0] in _EXPORTS and name in argv for argv in search.commands)
+    return is_exported or any(f"{name}=" in each.text for each in search.started)
+
+
 def _in_variables(
     variables: Iterable[tuple[str, str]], path: Path, project: Path
 ) -> Iterator[_Run]:
-    """The directories in which variables make programs search, and files that they load."""
+    """The directories in which variables make programs search, and what else of the project their values name."""
     for name, value in variables:
-        for entry in value.split(":") if name in _SEARCH_VARIABLES else ():
-            if entry.strip(UNKNOWN):
-                places = _find_named_file(entry, "", path, project).places
-                for place in list(filter(_exists, places)) or places:
-                    yield _Run((place,), is_folder=not _is_file(place, project))
+        if name in _SEARCH_VARIABLES:
+            for entry in value.split(":"):
+                if entry.strip(UNKNOWN):
+                    run = _find_named_file(entry, "", path, project)
+                    places = list(filter(_exists, run.places)) or run.places
+                    for each in places:
+                        is_folder = not _is_file(each, project)
+                        is_guess = run.is_guess or (is_folder and not each.suffix)
+                        yield _Run((each,), is_folder=is_folder, is_guess=is_guess)
+            continue
+        entries = [each for each in re.findall(_IN_A_VALUE, value) if "/" in each]
+        for entry in (*entries, *(each[2:] for each in entries if each.startswith("-"))):
+            places = (
+                _find_named_file(entry, "", path, project).places if UNKNOWN not in entry else ()
+            )
+            for place in places:
+                if place != project and place.is_relative_to(project) and _exists(place):
+                    yield _Run((place,), is_folder=not is_code(place))
+
+
+def _in_words(commands: Iterable[Sequence[str]], path: Path, project: Path) -> Iterator[_Run]:
+    """The code of the project that words name by a path, whatever the program does with it."""
+    words = (word for argv in commands if argv[0] not in _NO_LOADERS for word in argv[1:])
+    for word in islice(dict.fromkeys(words), _MAX_RUNS):
+        if "/" in word and UNKNOWN not in word and len(word) < _MAX_LINE:
+            for place in _find_named_file(word, "", path, project).places:
+                if place.is_relative_to(project) and _exists(place) and is_code(place):
+                    yield _Run((place,))
 
 
 def _find_named_file(
@@ -420,7 +492,7 @@ def _find_named_file(
     places = tuple(Path(os.path.normpath(base / tail)) for base in bases)
     if not mark:
         unseen = next(filter(None, (describe_program(each, project) for each in places)), "")
-    return _Run(places, unseen)
+    return _Run(places, unseen, is_guess=bool(mark))
 
 
 def describe_program(path: Path, project: Path) -> str:
@@ -594,7 +666,7 @@ def _python_code(argv: Sequence[str]) -> str | None:
     if not re.fullmatch(_PYTHON_ALONE, name_of(argv)):
         return None
     for place, word in enumerate(argv[1:], start=1):
-        if argv[place - 1] in HAVE_VALUES:
+        if has_value(argv[0], argv[place - 1]):
             continue
         if re.fullmatch(r"-[A-Za-z]*[IP][A-Za-z]*", word):
             return None

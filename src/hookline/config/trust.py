@@ -233,13 +233,18 @@ def named_files(project: Path, layers: Iterable[Layer]) -> list[Path]:
     """The files that configuration files name, what these run, and all code in the directories of these."""
     layers = list(layers)
     texts = {Path(layer.name) for layer in layers}
-    searches = [each for layer in layers for each in _command_searches(layer.data)]
     said = {path for each in layers for path in _named_files(project, each.data)}
-    found = find_dependencies(project, searches=searches)
-    said.update(find_dependencies(project, sorted(said - texts)).files)
+    found = [
+        find_dependencies(project, searches=[search], directory=project / directory)
+        for layer in layers
+        for search, directory in _command_searches(layer.data)
+    ]
+    found.append(find_dependencies(project, sorted(said - texts)))
+    said.update(path for each in found for path in each.files)
+    folders = {path for each in found[:-1] for path in each.folders if path.is_relative_to(project)}
     targets = {target for each in layers for target in _targets(each.data)}
     modules = {path for each in targets for path in find_module_files(project, each)}
-    named = sorted({*said, *found.files, *modules, *code_below(found.folders)} - texts)
+    named = sorted({*said, *modules, *code_below(sorted(folders))} - texts)
     if len(named) > _MAX_FILES:
         raise TrustError(
             f"the configuration of {project} names more than {_MAX_FILES} files.",
@@ -260,8 +265,8 @@ def _targets(data: Any, key: str = "") -> Iterator[str]:
         yield data.partition(":")[0]
 
 
-def _command_searches(data: Any) -> Iterator[StartSearch]:
-    """What the commands of hooks and servers start."""
+def _command_searches(data: Any) -> Iterator[tuple[StartSearch, str]]:
+    """What the commands of hooks and servers start, and the directory that each starts in."""
     if isinstance(data, list):
         for each in data:
             yield from _command_searches(each)
@@ -274,7 +279,8 @@ def _command_searches(data: Any) -> Iterator[StartSearch]:
     if all(isinstance(each, str) for each in words):
         search = StartSearch(dict.fromkeys(_PROJECT_DIR.findall(" ".join(words)), "."))
         search.search(words[0] if isinstance(command, str) and not args else words)
-        yield search
+        cwd = data.get("cwd")
+        yield search, os.path.expanduser(cwd) if isinstance(cwd, str) else ""
 
 
 def read_texts(project: Path, paths: Iterable[Path]) -> dict[str, str]:

@@ -119,7 +119,8 @@ class McpServers:
         held: set[str] = set()
         for each in (server.target for server in self.servers):
             if isinstance(each, ServerCommand):
-                held |= held_paths(each.as_hook(), Path(each.directory))
+                for place in {Path.cwd(), Path(each.directory)}:
+                    held |= held_paths(each.as_hook(), place)
         return held
 
     def hooks(self) -> list[Registration]:

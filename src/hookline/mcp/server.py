@@ -38,7 +38,8 @@ class ServerCommand(msgspec.Struct, frozen=True):
 
     def as_hook(self, level: Level = Level.CODE) -> Handler:
         """A hook with the same command: it is in the same danger, so the same rules say what it loads."""
-        return Handler(HookSource("hookline", level), "", argv=self.words, env=self.env)
+        source, cwd = HookSource("hookline", level), self.directory if self.cwd else ""
+        return Handler(source, "", argv=self.words, env=self.env, cwd=cwd)
 
     def with_search(self, level: Level = Level.CODE, project: Path | None = None) -> ServerCommand:
         """The command with the variables by which it finds programs and modules: those of hooks.
@@ -48,7 +49,7 @@ class ServerCommand(msgspec.Struct, frozen=True):
         from hookline.command_hooks.script import search_variables  # takes a while to load
         from hookline.command_hooks.trusted_files import script_folders
 
-        handler, top = self.as_hook(level), project or Path(self.directory)
+        handler, top = self.as_hook(level), project or Path.cwd()
         path = {"PATH": os.environ["PATH"]} if "PATH" in os.environ else {}
         search = search_variables(handler, path, top, script_folders(handler, top))
         return msgspec.structs.replace(self, search=search)

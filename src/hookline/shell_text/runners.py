@@ -38,8 +38,8 @@ INTERPRETERS = re.compile(
     r"(?:python|pypy|perl|ruby|php|lua)[0-9.]*|node|nodejs|luajit|deno|bun|osascript|Rscript|tclsh|pwsh"
     r"|powershell|tsx|ts-node|make|[gm]?awk"
 )
-HAVE_VALUES = frozenset("-o +o -O +O --rcfile --init-file -W -X".split())
-"""Options of shells and interpreters that are followed by a value."""
+_HAVE_VALUES = frozenset("--rcfile --init-file -W -X".split())
+_SHELL_OPTIONS = re.compile(r"[-+][A-Za-z]*[oO][A-Za-z]*")
 FETCHERS = frozenset(
     """
     curl wget fetch aria2c http https httpie xh lwp-request GET nc ncat netcat socat ftp tftp lynx w3m axel telnet
@@ -67,6 +67,13 @@ def is_source(argv: Sequence[str]) -> bool:
     return name in _MAY_DECODE and any(re.match(r"-[A-Za-z]*[dDr]|--d", word) for word in argv[1:])
 
 
+def has_value(program: str, word: str) -> bool:
+    """Whether a word of a shell or an interpreter is an option that is followed by a value: `bash -euo pipefail`."""
+    if program.rpartition("/")[2] in SHELLS and _SHELL_OPTIONS.fullmatch(word):
+        return True
+    return word in _HAVE_VALUES
+
+
 def can_run_code(argv: Sequence[str]) -> bool:
     """Whether a command runs code that it is given."""
     name = name_of(argv)
@@ -87,7 +94,7 @@ def code_words(argv: Sequence[str]) -> Iterator[str]:
         elif not (is_value or word.startswith(("-", "+"))):
             yield word
             return
-        is_value = word in HAVE_VALUES
+        is_value = has_value(argv[0], word)
 
 
 def can_run_input(argv: Sequence[str]) -> bool:

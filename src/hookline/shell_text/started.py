@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hookline.shell_text.command_search import CommandSearch, TooMuch
 from hookline.shell_text.reader import PipelineStage, TooDeep
-from hookline.shell_text.runners import HAVE_VALUES, SHELLS, can_run_code, can_run_input
+from hookline.shell_text.runners import SHELLS, can_run_code, can_run_input, has_value
 
 _MAX_WORK = 1 << 20
 _MAX_COMMANDS = 5_000
@@ -98,7 +98,7 @@ def started_by(argv: Sequence[str], text: str = "") -> Iterator[Started]:
                 yield from (Started(each, text, is_script=True) for each in (path, f"src/{path}"))
         if word in ends:
             return
-        if not word.startswith(("-", "+")) and argv[place - 1] not in HAVE_VALUES:
+        if not word.startswith(("-", "+")) and not has_value(name, argv[place - 1]):
             yield Started(word, text, is_script=True)
             return
 

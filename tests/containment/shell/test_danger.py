@@ -56,6 +56,10 @@ OVER_LINES = [
     "if true; then # it's\nsudo ls\nfi # '",
     "time # '\nsudo ls # '",
     "x=()y sudo ls",
+    "bash -euo pipefail -c 'sudo ls'",
+    "zsh -eo pipefail -c 'rm -rf /'",
+    "bash -cuo pipefail 'sudo ls'",
+    "bash -euxo pipefail <<E\nsudo ls\nE",
 ]
 
 

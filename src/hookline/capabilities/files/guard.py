@@ -171,7 +171,8 @@ class Guard:
 
     def _is_held(self, true: str) -> bool:
         full = f"{os.path.normpath(f'{self._real_root}/{true}')}/"
-        return any(full.startswith(f"{each}/") for each in self._held)
+        inside = (each for each in self._held if each.startswith(f"{self._real_root}/"))
+        return any(full.startswith(f"{each}/") for each in inside)
 
     def _has_moved(self) -> bool:
         """Whether another directory is in the place of the root: what its name says of it is not true any more."""
