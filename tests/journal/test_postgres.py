@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -91,23 +92,32 @@ def wait_for_lock(server: PostgresServer) -> None:
     wait_until(lambda: server.ask(query) != [(0,)], "the commit waits")
 
 
+@contextmanager
+def waiting_group(
+    server: PostgresServer, journal: PostgresJournal, story: Story
+) -> Iterator[list[Future[None]]]:
+    """The rest of the runs a, b and c: that of a is committed, those of b and c are one commit that waits."""
+    claims = {name: journal.claim_sync(name) for name in "abc"}
+    for name, claim in claims.items():
+        claim.write(story(name)[:3]).result()
+    with waiting_commit(server, journal, "c"):
+        with waiting_commit(server, journal, "a"):
+            written = [claims["a"].write(story("a")[3:])]
+            wait_for_lock(server)
+            written += [claims[name].write(story(name)[3:]) for name in "bc"]
+        written[0].result()
+        wait_for_lock(server)
+        yield written
+
+
 def test_the_process_runs_while_a_commit_waits(
     postgres: PostgresServer, postgres_journal: Make, story: Story
 ) -> None:
     """Of one run and of a group. Otherwise this thread, which ends the wait, would not run until the server stops."""
     journal = postgres_journal()
-    claims = {name: journal.claim_sync(name) for name in "abc"}
-    for name, claim in claims.items():
-        claim.write(story(name)[:3]).result()
-    with waiting_commit(postgres, journal, "c"):
-        with waiting_commit(postgres, journal, "a"):
-            written = [claims["a"].write(story("a")[3:])]
-            wait_for_lock(postgres)
-            written += [claims[name].write(story(name)[3:]) for name in "bc"]
-        written[0].result()
-        wait_for_lock(postgres)
+    with waiting_group(postgres, journal, story) as written:
         assert not any(each.done() for each in written[1:])
-    for name, each in zip(claims, written, strict=True):
+    for name, each in zip("abc", written, strict=True):
         each.result()
         assert journal.read_sync(name) == story(name)
 
@@ -142,16 +152,7 @@ def test_a_group_whose_connection_ends_fails_as_a_whole(
 ) -> None:
     """With the words of the server, and nothing of it is written."""
     journal = postgres_journal()
-    claims = {name: journal.claim_sync(name) for name in "abc"}
-    for name, claim in claims.items():
-        claim.write(story(name)[:3]).result()
-    with waiting_commit(postgres, journal, "c"):
-        with waiting_commit(postgres, journal, "a"):
-            written = [claims["a"].write(story("a")[3:])]
-            wait_for_lock(postgres)
-            written += [claims[name].write(story(name)[3:]) for name in "bc"]
-        written[0].result()
-        wait_for_lock(postgres)
+    with waiting_group(postgres, journal, story) as written:
         postgres.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         )

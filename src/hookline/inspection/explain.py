@@ -458,7 +458,7 @@ def wrap_words(text: str, width: int, first: str = "", below: str = "") -> list[
 
 
 def has_room(row: Row, widths: Sequence[int]) -> bool:
-    """Whether no word of a row is wider than its column."""
+    """Whether each word of a row fits into its column."""
     return all(
         len(word) <= width for cell, width in zip(row, widths, strict=True) for word in cell.split()
     )

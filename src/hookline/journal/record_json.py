@@ -72,9 +72,8 @@ def encode(record: Record) -> bytes:
         line = _encode_halves(data)
         try:
             _decode(line)
-        except (
-            _UNREADABLE
-        ):  # a value that never has halves: replaced, because the record matters more
+        except _UNREADABLE:
+            # A value that never has halves. They are replaced, because the record matters more.
             return _ENCODER.encode(valid_text(data))
         return line
 

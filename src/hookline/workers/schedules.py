@@ -65,7 +65,7 @@ def write_schedule(connection: Connection, schedule: Schedule) -> None:
 
 
 def delete_schedule(connection: Connection, name: str) -> bool:
-    """Remove a schedule. False when there is none of that name."""
+    """Remove a schedule. False when there is no such schedule."""
     query = "DELETE FROM schedules WHERE name = %s"
     return connection.execute(query, (to_column(name),)).rowcount == 1
 
