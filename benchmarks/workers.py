@@ -27,6 +27,7 @@ import worker_chaos  # type: ignore[import-not-found]  # it is with the tests
 from postgres_server import PostgresServer  # type: ignore[import-not-found]
 
 STEPS = 3
+_BEGAN = time.perf_counter()
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -110,6 +111,11 @@ def workers() -> Iterator[Workers]:
         server.close()
 
 
+def report(line: str) -> None:
+    """Say how far it is."""
+    print(f"{time.perf_counter() - _BEGAN:4.0f} s: {line}", file=sys.stderr, flush=True)
+
+
 def wait(is_ready: Callable[[], bool]) -> float:
     """Wait, and say how long it took."""
     began = time.perf_counter()
@@ -127,6 +133,7 @@ def measure_queue(runs: int) -> None:
         began, used = time.perf_counter(), time.process_time()
         work.journal.submit_many_sync("quick", ["Say it."] * runs)
         submitted, used = time.perf_counter() - began, time.process_time() - used
+        report(f"{runs} runs are submitted")
         work.start(1)
         before = work.megabytes()
         drained = wait(lambda: work.count(RunStatus.COMPLETED) == runs)
@@ -157,7 +164,9 @@ def measure_waiting(runs: int) -> None:
     """Runs that wait for an answer, beside a worker that has nothing to do."""
     with workers() as work:
         work.start(1)
+        report("a worker has nothing to do for a minute")
         idle = _cpu_of_a_minute(work)
+        report(f"{runs} runs begin to wait")
         work.journal.submit_many_sync("asks", ["Pay."] * runs)
         wait(lambda: work.count(RunStatus.PAUSED) == runs)
         time.sleep(5)
@@ -184,12 +193,17 @@ def measure_chaos(runs: int) -> None:
         chaos = worker_chaos.Chaos(server, journal, Path(place))
         began = time.perf_counter()
         try:
-            chaos.go(runs, between=(5, 15))
+            chaos.go(runs, between=(5, 15), report=report)
         finally:
             chaos.close()
-        print(f"{time.perf_counter() - began:.0f} s, {worker_chaos.summary(chaos)}")
-        print("\n".join(worker_chaos.faults(chaos)) or "no fault was found")
+        print(f"{runs} runs of many kinds ended after {time.perf_counter() - began:.0f} s")
+        for name, number in worker_chaos.summary(chaos).items():
+            print(f"{name:>20} {number:7,}")
+        faults = list(worker_chaos.faults(chaos))
     server.close()
+    if faults:
+        sys.exit("\n".join(faults))
+    print("no fault was found")
 
 
 PARTS: dict[str, tuple[Callable[[int], None], int]] = {

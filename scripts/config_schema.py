@@ -23,4 +23,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    environment.argument_parser(__doc__).parse_args()
     sys.exit(main())

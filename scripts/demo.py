@@ -16,6 +16,9 @@ HOOKLINE = environment.PROGRAMS / "hookline"
 
 def main(arguments: list[str]) -> int:
     """Install what is needed, and call the command."""
+    if {"-h", "--help"} & set(arguments):
+        environment.argument_parser(__doc__).print_help()
+        return 0
     try:
         environment.ensure(*(() if "--scripted" in arguments else ("terminal",)))
     except SystemExit:  # what runs a model is machine code, which not every machine has

@@ -9,7 +9,6 @@ mkdocstrings from the names that `scripts/reference.py` lists. A link to a file 
 page that shows it.
 """
 
-import argparse
 import functools
 import os
 import re
@@ -49,9 +48,7 @@ LOADS = {  # the elements that make a browser fetch something, and the attribute
 
 def main() -> int:
     """Build it, and say what is wrong with it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = environment.argument_parser(__doc__)
     parser.add_argument("--serve", action="store_true", help="show it on http://127.0.0.1:8000")
     options = parser.parse_args()
     system_tools.ensure((GENERATOR,))
@@ -93,7 +90,7 @@ def stage(root: Path, place: Path) -> None:
     for page in all_pages(root):
         target = copied / page.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(linked(page, root, copied), encoding="utf-8")
+        target.write_text(text_of(page, root, copied), encoding="utf-8")
     modules = reference.modules()
     (copied / "docs/reference").mkdir()
     (copied / "docs/reference.md").write_text(list_of(modules), encoding="utf-8")
@@ -115,10 +112,10 @@ def all_pages(root: Path) -> list[Path]:
     return sorted({*found} - {root / "docs/README.md"})
 
 
-def linked(page: Path, root: Path, copied: Path) -> str:
+def text_of(page: Path, root: Path, copied: Path) -> str:
     """The text of a page. Its links to files that are no pages lead to pages that show them."""
 
-    def replaced(link: re.Match[str]) -> str:
+    def replace(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(page.parent / link[1]))
         if target.suffix == ".md" or target.is_relative_to(root / "docs") or not target.exists():
             return link[1]
@@ -132,9 +129,9 @@ def linked(page: Path, root: Path, copied: Path) -> str:
     text = FILE.sub(r'\g<fence> title="\g<name>"', text)
     parts, end = [], 0
     for code in CODE.finditer(text):
-        parts += [LINKED.sub(replaced, text[end : code.start()]), code[0]]
+        parts += [LINKED.sub(replace, text[end : code.start()]), code[0]]
         end = code.end()
-    return "".join((*parts, LINKED.sub(replaced, text[end:])))
+    return "".join((*parts, LINKED.sub(replace, text[end:])))
 
 
 def shown_page(target: Path, root: Path) -> str:
@@ -164,7 +161,7 @@ def package_page(module: str) -> str:
 
     A function with the name of its module needs one of its own: mkdocstrings takes it for the module.
     """
-    names = reference.exported(module)
+    names = reference.exported_names(module)
     homes = [name for name in names if reference.file_of(f"{module}.{name}").is_file()]
     listed = (
         "".join(f'        - "{name}"\n' for name in names if name not in homes) or "        []\n"

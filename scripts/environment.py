@@ -4,11 +4,12 @@ Everything here parses on Python 3.6, so that a Python too old for Hookline gets
 message below instead of a SyntaxError.
 """
 
+import argparse
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ if sys.version_info < OLDEST:
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
+PROGRAMS = VENV / "bin"
 PYTHON = PROGRAMS / "python"
 STAMP = VENV / "hookline-installed.json"
 LOCK = ROOT / ".venv.lock"
@@ -190,25 +191,18 @@ def one_at_a_time() -> Iterator[None]:
         yield
 
 
-if sys.platform == "win32":
-    import msvcrt
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
-    def _try_lock(file: IO[str]) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        return True
 
-else:
-    import fcntl
-
-    def _try_lock(file: IO[str]) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def argument_parser(about: str | None) -> argparse.ArgumentParser:
+    """A parser for a script, whose `--help` is the script's docstring."""
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=about, formatter_class=form, allow_abbrev=False)
 
 
 def say(message: str) -> None:

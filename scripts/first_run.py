@@ -7,7 +7,6 @@ is committed, with an empty home and a PATH that has `python3` and `git` only. S
 `nobody`. It exits with 1 if a command fails, or if no real model answered.
 """
 
-import argparse
 import contextlib
 import os
 import pwd
@@ -32,7 +31,7 @@ ASKS, ANSWERED = "$ hookline run --model local:", "The answer is "
 
 def main() -> int:
     """Run the commands, and say whether a real model answered."""
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    environment.argument_parser(__doc__).parse_args()
     with new_user() as user:
         user.run(CLONE)
         user.place /= "hookline"

@@ -8,7 +8,6 @@ the tests that need it are skipped.
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import environment
 
 PLACE = environment.ROOT / ".mcp-servers"
 STAMP = PLACE / "installed.json"
-PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 
 # Exact versions: a test that fails tells of our change, not of theirs.
 WANTED = {
@@ -69,7 +67,7 @@ def _install(kind: str) -> str:
 
 
 def _with_pip(place: Path) -> str:
-    python = place / PROGRAMS / "python"
+    python = place / "bin" / "python"
     if not environment.make_venv(place):
         return "no environment could be made for them"
     pip = environment.pip_for(python)
@@ -133,5 +131,6 @@ def _digest(kind: str) -> str:
 
 
 if __name__ == "__main__":
+    environment.argument_parser(__doc__).parse_args()
     ensure()
     sys.exit(0)

@@ -40,7 +40,7 @@ def section() -> str:
     parts = [HEAD]
     for module in modules():
         files: dict[str, list[str]] = {}
-        for name in reference.exported(module):
+        for name in reference.exported_names(module):
             file = next(iter(users(module, name)), "")
             files.setdefault(f"`{file}`" if file else REASON, []).append(f"`{name}`")
         rows = [f"| {', '.join(names)} | {shown} |" for shown, names in sorted(files.items())]
@@ -77,4 +77,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
+    import environment
+
+    environment.argument_parser(__doc__).parse_args()
     main()

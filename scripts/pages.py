@@ -41,7 +41,7 @@ def front_page() -> str:
 
 def list_of_pages() -> str:
     """Every page with its title and its first sentence, in the form of llmstxt.org."""
-    title, about = described(README)
+    title, about = describe(README)
     parts = [f"# {title}\n\n> {about}\n"]
     listed: set[Path] = {FRONT}  # it is the README
     for heading, patterns in SECTIONS:
@@ -54,11 +54,11 @@ def list_of_pages() -> str:
 
 def line(page: Path) -> str:
     """A page in the list."""
-    title, about = described(page)
+    title, about = describe(page)
     return f"- [{title}]({page.relative_to(ROOT).as_posix()}): {about}"
 
 
-def described(page: Path) -> tuple[str, str]:
+def describe(page: Path) -> tuple[str, str]:
     """The title of a page, and the first sentence below it."""
     lines = page.read_text(encoding="utf-8").splitlines()
     title = next(line[2:] for line in lines if line.startswith("# "))
@@ -81,4 +81,7 @@ def first_paragraph(lines: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    import environment
+
+    environment.argument_parser(__doc__).parse_args()
     main()

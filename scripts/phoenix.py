@@ -7,7 +7,6 @@ Phoenix and Hookline are installed in .phoenix, an environment of their own. It 
 Phoenix takes traces only, no metrics. It answers on 127.0.0.1, and its data ends with the script.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -17,6 +16,8 @@ import time
 import urllib.request
 import venv
 from pathlib import Path
+
+import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / ".phoenix"
@@ -58,9 +59,7 @@ QUERY = """{ projects { edges { node { name traceCount
 
 def main() -> int:
     """Do all of it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = environment.argument_parser(__doc__)
     parser.add_argument("--check", action="store_true", help="end when the trace has arrived")
     parser.add_argument("--port", type=int, default=6006, help="of Phoenix (6006)")
     options = parser.parse_args()
@@ -110,8 +109,7 @@ def run(command: list[str], variables: dict[str, str]) -> None:
 def start(command: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
     """Start a program, whose words go to a file."""
     log = (PLACE / "log").open("wb")
-    environment = {**os.environ, **variables}
-    return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    return subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log)
 
 
 def wait_for(url: str, server: "subprocess.Popen[bytes]") -> None:

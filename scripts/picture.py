@@ -50,4 +50,7 @@ def journal() -> list[Record]:
 
 
 if __name__ == "__main__":
+    import environment
+
+    environment.argument_parser(__doc__).parse_args()
     main()

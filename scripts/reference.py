@@ -52,7 +52,7 @@ def page() -> str:
 def names_of_hookline() -> dict[str, list[str]]:
     """What can be imported from `hookline` itself, by the package that has it."""
     homes: dict[str, list[str]] = {}
-    for name in exported("hookline"):
+    for name in exported_names("hookline"):
         public = ".".join(definition("hookline", name)[0].split(".")[:2])
         homes.setdefault(public, []).append(name)
     return dict(sorted(homes.items()))
@@ -66,10 +66,10 @@ def modules() -> list[str]:
 
 def entries(module: str) -> Iterator[str]:
     """The names of one package."""
-    for name in exported(module):
+    for name in exported_names(module):
         home, node = definition(module, name)
         path = file_of(home).relative_to(SOURCE).as_posix()
-        about = described(home, node)
+        about = describe(home, node)
         text = f": {about}" if about else ""
         yield f"- `{signature(name, node)}`{text} ({path})"
         names = members(node) if isinstance(node, ast.ClassDef) else []
@@ -91,7 +91,7 @@ def file_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def exported(module: str) -> list[str]:
+def exported_names(module: str) -> list[str]:
     """What `__all__` lists; without one, the classes and functions without a leading underscore."""
     for node in tree(module).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -106,18 +106,18 @@ def definition(module: str, name: str) -> tuple[str, ast.stmt]:
         if isinstance(node, ast.ImportFrom) and name in (a.asname or a.name for a in node.names):
             return definition(node.module or "", name)
     for statement in tree(module).body:
-        if name in (getattr(statement, "name", ""), *assigned(statement)):
+        if name in (getattr(statement, "name", ""), *assigned_names(statement)):
             return module, statement
     raise LookupError(f"{module} exports {name}, and no definition of it was found.")
 
 
-def assigned(node: ast.stmt) -> list[str]:
+def assigned_names(node: ast.stmt) -> list[str]:
     """The names that a statement gives a value to."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def described(module: str, node: ast.stmt) -> str:
+def describe(module: str, node: ast.stmt) -> str:
     """The first paragraph of a docstring, or of the text below a constant, in one line."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         text = ast.get_docstring(node) or ""
@@ -172,7 +172,7 @@ def members(node: ast.ClassDef) -> list[str]:
     is_enum = any("Enum" in ast.unparse(base) for base in node.bases)
     names = [name for each in node.body for name in _methods(each)]
     if is_enum:
-        names = [name for each in node.body for name in assigned(each)]
+        names = [name for each in node.body for name in assigned_names(each)]
     return list(dict.fromkeys(name for name in names if not name.startswith("_")))
 
 
@@ -182,8 +182,11 @@ def _methods(node: ast.stmt) -> list[str]:
         return [node.name]
     made = node.value if isinstance(node, ast.Assign) else None
     is_form = isinstance(made, ast.Call) and ast.unparse(made.func) == "sync_form"
-    return list(assigned(node)) if is_form else []
+    return list(assigned_names(node)) if is_form else []
 
 
 if __name__ == "__main__":
+    import environment
+
+    environment.argument_parser(__doc__).parse_args()
     main()

@@ -264,5 +264,6 @@ def _names(tools: list[Tool]) -> str:
 
 
 if __name__ == "__main__":
+    environment.argument_parser(__doc__).parse_args()
     ensure()
     sys.exit(0)

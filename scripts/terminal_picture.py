@@ -151,4 +151,7 @@ def words(line: list[Any], y: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    import environment
+
+    environment.argument_parser(__doc__).parse_args()
     main()

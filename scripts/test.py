@@ -11,7 +11,6 @@ Arguments this script does not know go to pytest; paths are relative to the repo
 `-n 0` runs them one after another in one process.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -70,11 +69,7 @@ def _set_up() -> dict[str, str]:
 
 
 def _arguments() -> tuple[bool, list[str]]:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = environment.argument_parser(__doc__)
     parser.add_argument("--only-tests", action="store_true", help="skip lint, types and contracts")
     known, rest = parser.parse_known_args()
     return known.only_tests, rest

@@ -20,6 +20,7 @@ from hookline.secret_tables import (
 ENV_FILES = [
     ".env", ".env.local", ".env.production", ".env.production.local", ".env-staging", ".env_test", ".env~", ".env.bak",
     "#.env#", ".env ", "prod.env", "my.prod.env", "prod.env.bak", ".dev.vars",
+    ".env.example.local", "x.env.local",
     ".dev.vars.production", ".flaskenv", "env.production",
 ]  # fmt: skip
 OTHER_FILES = [

@@ -14,10 +14,10 @@ from hookline.shell_text import (
     PipelineStage,
     ShellVisitor,
     TooDeep,
-    plain_text,
     read_shell_text,
 )
 from hookline.shell_text.command_search import find_commands
+from hookline.shell_text.reader import plain_text
 
 
 class Recorder(ShellVisitor):

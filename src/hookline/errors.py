@@ -136,8 +136,16 @@ class JournalError(HooklineError):
     """A journal cannot be read or written: it is damaged, or the disk is full or read-only."""
 
 
+class AccessDeniedError(JournalError):
+    """The role that is connected to the database may not do this."""
+
+
 class NewerRunError(JournalError):
     """A run was written by a newer Hookline, in a form that this one cannot read."""
+
+
+class RecordError(JournalError):
+    """A record is too large for the journal, or has something that no journal keeps. The run ends as failed."""
 
 
 class RunInUseError(JournalError):

@@ -1,4 +1,4 @@
-"""The tables of secrets: names of files, names of variables, and what tokens look like.
+"""The tables of secrets: names of files and variables, arguments of programs, and what tokens look like.
 
 They are data for `containment` (what a command may see) and `redaction` (what a text may say). Each of the two has its
 own algorithm; what counts as a secret is decided here, once.
@@ -91,7 +91,7 @@ PUBLIC_KEY_FILE = re.compile(
 """Files that end in `.pem` and hold nothing secret."""
 
 _ENV_FILE = re.compile(
-    r"\.env(?:[._~-].*)?|.+\.env|env\.(?:local|prod|production|staging|development)|\.flaskenv|\.dev\.vars(?:\..*)?",
+    r"\.env(?:[._~-].*)?|.+\.env(?:\.local)?|env\.(?:local|prod|production|staging|development)|\.flaskenv|\.dev\.vars(?:\..*)?",
     re.DOTALL,
 )
 
@@ -99,15 +99,31 @@ _ENV_FILE = re.compile(
 def is_env_file(name: str) -> bool:
     """Whether a file of this name, without its directory, sets variables that may be secrets: `.env.local`, `prod.env`.
 
-    A sample (`.env.example`) is not a secret. Neither is `.envrc`: it is a program, which people commit.
+    A sample (`.env.example`) is not a secret, but `.env.example.local` is somebody's own. `.envrc` is none of these: it
+    is a program, which people commit.
     """
     lower = name.lower().strip("# ")  # an editor writes `#.env#`
     lower = COPY_ENDING.sub("", lower) or lower
-    return _ENV_FILE.fullmatch(lower) is not None and SAMPLE_FILE.search(lower) is None
+    is_sample = SAMPLE_FILE.search(lower) is not None and not lower.endswith(".local")
+    return _ENV_FILE.fullmatch(lower) is not None and not is_sample
 
 
 HOME_SECRETS = names_in("_netrc snap/firefox snap/chromium snap/thunderbird")
 """Below a home directory, under names that do not begin with a dot."""
+
+INSTALLATIONS = names_in(
+    """
+    .pyenv .nvm .cargo .rustup
+    .local/lib .local/share/uv/python .local/share/uv/tools .local/share/pipx/venvs .local/pipx/venvs    # programs
+    .local/share/mise/installs .asdf/installs .sdkman/candidates .rbenv/versions .volta/tools .elan/toolchains
+    .local/share/fnm .local/share/pnpm .local/share/gem .gem/ruby .deno/bin .bun/bin .dotnet/sdk
+    .cache/pip .cache/pre-commit .cache/ms-playwright .npm/_cacache .yarn/cache .yarn/berry/cache        # caches
+    .bun/install/cache .m2/repository .gradle/caches .gradle/wrapper .ivy2/cache .sbt/boot .nuget/packages
+    .composer/cache .pub-cache/hosted
+    """
+)
+"""Below a home: what package managers have installed or fetched. Of the entries of a home that begin with a dot, these
+alone are shown: all others may hold tokens."""
 
 SYSTEM_SECRETS = names_in(
     """
@@ -157,6 +173,72 @@ HARMLESS_NAME = re.compile(
 
 SECRET_OF_REQUEST = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
 """A header or a parameter of a request with one of these in its name holds a secret."""
+
+# --- command lines ----------------------------------------------------------------------------------
+
+
+class SecretArguments(NamedTuple):
+    """Which arguments of a program are secrets."""
+
+    attached: tuple[str, ...] = ()
+    """What follows directly is a secret: `-pSECRET`, `--password=SECRET`, `pass:SECRET`."""
+    separate: tuple[str, ...] = ()
+    """The next word is: `-a SECRET`."""
+    pairs: tuple[str, ...] = ()
+    """What follows, directly or as the next word, is a user and a secret."""
+    between: str = ":"
+    """What stands between the two."""
+    verb: str = ""
+    """Only where this word is on the line too."""
+    setters: frozenset[str] = frozenset()
+    """With one of these words, the name of a secret comes before its value: `config set auth_token SECRET`."""
+    last: str = ""
+    """With an option that has this letter, the last word is a secret."""
+    is_first_only: bool = False
+    """Only the first one counts: `sshpass -p SECRET ssh -p 22`."""
+
+
+_LONG = ("--password", "--passwd", "--pass", "--passphrase")
+_GIVEN = tuple(f"{name}=" for name in _LONG)
+_MYSQL = SecretArguments(("-p", *_GIVEN))
+_SHORT_TOO = SecretArguments(("-p", *_GIVEN), ("-p", *_LONG), is_first_only=True)
+_LONG_ONLY = SecretArguments(_GIVEN, _LONG)
+_LOGIN = _SHORT_TOO._replace(verb="login", is_first_only=False)
+_LDAP = SecretArguments(("-w",), ("-w",))
+_SQL = SecretArguments(("-P",), ("-P",))
+_SETS = _LONG_ONLY._replace(setters=frozenset({"set", "config", "configure"}))
+
+COMMAND_SECRETS = {
+    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck"), _MYSQL),
+    **dict.fromkeys(("mysqlshow", "mysqlsh", "mariadb", "mariadb-dump", "mariadb-admin"), _MYSQL),
+    **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport"), _SHORT_TOO),
+    **dict.fromkeys(("mongoimport", "cqlsh", "sshpass"), _SHORT_TOO),
+    **dict.fromkeys(("wget", "svn", "clickhouse-client", "gpg", "gpg2"), _LONG_ONLY),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "buildah", "skopeo", "helm"), _LOGIN),
+    **dict.fromkeys(("az", "oc", "cf"), _LOGIN),
+    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami"), _LDAP),
+    **dict.fromkeys(("sqlcmd", "bcp", "tsql", "ipmitool", "zip", "unzip"), _SQL),
+    **dict.fromkeys(("7z", "7za", "7zr", "7zz", "rar", "unrar"), SecretArguments(("-p", "-hp"))),
+    **dict.fromkeys(
+        ("smbclient", "smbget", "rpcclient"), SecretArguments((), (), ("-U", "--user"), "%")
+    ),
+    **dict.fromkeys(("aws", "npm", "pnpm", "yarn", "git", "gcloud", "pulumi", "dotnet"), _SETS),
+    **dict.fromkeys(("http", "https", "xh"), SecretArguments(pairs=("-a", "--auth"))),
+    "curl": SecretArguments(
+        ("--pass=", "--oauth2-bearer="),
+        ("--pass", "--oauth2-bearer"),
+        ("-u", "--user", "-U", "--proxy-user"),
+    ),
+    "ldappasswd": SecretArguments(("-w", "-s", "-a"), ("-w", "-s", "-a")),
+    "redis-cli": SecretArguments(("-a", *_GIVEN), ("-a", *_LONG)),
+    "openssl": SecretArguments(("pass:",), ("-k", "-K")),
+    "lftp": SecretArguments((), (), ("-u",), ","),
+    "xfreerdp": SecretArguments(("/p:",)),
+    "htpasswd": SecretArguments(last="b"),
+    "setenv": SecretArguments(setters=frozenset({"setenv"})),
+    "kubectl": SecretArguments(pairs=("--from-literal",), between="=", verb="secret"),
+}
+"""By name of the program. Variables, as in `PGPASSWORD=...`, are found by their names."""
 
 # --- tokens -----------------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ files and of the glob tool (`[a-z]`, `{a,b}`, `**`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 
@@ -80,4 +81,13 @@ def fits_text(pattern: Glob, text: str) -> bool:
 
 def matches(name: str, pattern: str) -> bool:
     """Whether a name matches a pattern with `*`, `?` and `[a-z]`: of tools, hooks, keys and single files."""
-    return fnmatchcase(name, pattern)
+    return fnmatch.fnmatchcase(name, pattern)
+
+
+def compile_entries(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Such patterns, for the name of a file behind that of its directory: `*.toml`, `mise/*.toml`.
+
+    What is compared has one slash in it, so `*` does not go past it. Without patterns nothing matches.
+    """
+    entries = [fnmatch.translate(each if "/" in each else f"*/{each}") for each in sorted(patterns)]
+    return re.compile("|".join(entries) or "(?!)")

@@ -17,6 +17,7 @@ from hookline.agent import Agent
 from hookline.definition import Doubt
 from hookline.errors import JournalError
 from hookline.journal import CallAdmitted, RunStarted, RunTakenUp
+from hookline.journal.write_ahead_log import PAGE_SIZE
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -186,7 +187,7 @@ def test_no_step_that_may_have_been_made_pays_again(tmp_path: Path, who: str) ->
     path, ledger = tmp_path / "journal.db", tmp_path / "ledger"
     command = [sys.executable, "-c", LONG_LIFE, path, ledger, who, Path(__file__).parent]
     assert subprocess.run(command, check=False).returncode == -9
-    size = 4096 + 24
+    size = PAGE_SIZE + 24
     frames = (path.with_name("journal.db-wal").stat().st_size - 32) // size
     assert frames > 20
     paid = ledger.read_text()

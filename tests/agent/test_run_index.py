@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import errors
-from hookline.agent.run_index import HookRounds, Place, RunIndex, place_of, recorded_exception
+from hookline.agent.run_index import HookRounds, Place, RunIndex, place_of, restore_exception
 from hookline.errors import HookError, RateLimitError, ToolError
 from hookline.flow import ErrorClass, classify
 from hookline.journal import (
@@ -253,7 +253,7 @@ def test_an_error_has_the_name_the_words_and_the_class_it_had(
 ) -> None:
     """So that what is recorded of it again is what was recorded of it then."""
     info = ErrorInfo(name, words, kind)
-    error = recorded_exception(info)
+    error = restore_exception(info)
     assert ErrorInfo.from_exception(error, kind) == info
     assert kind is ErrorClass.TOOL or classify(error) is kind
 
@@ -271,12 +271,12 @@ def test_an_error_has_the_name_the_words_and_the_class_it_had(
 )
 def test_an_error_is_of_a_kind_that_hooks_know(info: ErrorInfo, base: type[Exception]) -> None:
     """Its own, where that is a builtin or ours; else one of its class."""
-    assert isinstance(recorded_exception(info), base)
+    assert isinstance(restore_exception(info), base)
 
 
 def test_the_failure_of_a_hook_names_the_hook_again() -> None:
     """A run that failed because of it names the hook."""
     first = HookError("size", "after_step", "ValueError: no", remedy="Mend it.")
-    again = recorded_exception(ErrorInfo.from_exception(first, ErrorClass.HOOK))
+    again = restore_exception(ErrorInfo.from_exception(first, ErrorClass.HOOK))
     assert isinstance(again, HookError)
     assert (again.hook, again.point, str(again)) == ("size", "after_step", str(first))

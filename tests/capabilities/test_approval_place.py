@@ -10,6 +10,7 @@ import pytest
 
 from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal, ToolContext, tool
 from hookline.capabilities import Approval, Bash, TaintPolicy
+from hookline.errors import SandboxError
 from hookline.hooks import HookOutcome
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -296,3 +297,32 @@ def test_another_policy_still_has_its_say(tmp_path: Path) -> None:
     made = builder(tmp_path, Approval(mode="plan"), TOUCH)
     made.on_before_tool_use(lambda _ctx: HookOutcome.block("no"), tier="policy", name="strict")
     assert results(made.build().run_sync("Go."))[0].text == "Blocked: no"
+
+
+@pytest.mark.parametrize(("usual", "status"), [("host", "blocked"), ("workspace", "ok")])
+def test_a_rule_about_the_host_is_about_calls_that_run_there(
+    tmp_path: Path, usual: Any, status: str
+) -> None:
+    """A call without a place runs in the usual one, and is judged there."""
+    turn = calls(call("bash", command="echo x"), call("exec", argv=["echo", "x"], place=None))
+    for rule in ("bash(place=host)", "bash(command=echo *, place=host)", "exec(place=host)"):
+        approval = Approval(deny=[rule])
+        agent = builder(tmp_path, approval, turn, place=usual).with_approver("deny").build()
+        shell, words = results(agent.run_sync("Go."))
+        assert words.status.value == status
+        assert shell.status.value == ("ok" if rule.startswith("exec") else status)
+
+
+def test_without_a_sandbox_every_command_is_on_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule about the host is about all calls there."""
+
+    def missing() -> object:
+        raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
+
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.run_selftest", missing)
+    turn = call("bash", command="echo x")
+    agent = builder(tmp_path, Approval(deny=["bash(place=host)"]), turn, sandbox="auto").build()
+    (result,) = results(agent.run_sync("Go."))
+    assert result.status.value == "blocked"

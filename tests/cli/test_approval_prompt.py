@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-
 
 _BARE = ("--without", "bash")
 _WRITE = {"call": "write", "args": {"path": "a.txt", "content": "new\n"}}
-_PUSH = {"call": "bash", "args": {"command": "git push origin main"}}
+_PUSH = {"call": "bash", "args": {"command": "git push origin main", "network": True}}
 
 
 def opened(place: Any, *arguments: str, columns: int = 120, **env: str) -> Terminal:
@@ -79,40 +79,15 @@ def test_an_answer_for_the_session_or_a_rule_is_not_asked_again(place: Any) -> N
     assert terminal.text.count("wants to run") == 1
 
 
-def test_arguments_are_changed_in_the_line(place: Any) -> None:
-    """`e` without an editor: what there is can be changed, and the changed call is what runs."""
-    terminal = asked(place, _WRITE)
+def test_a_command_that_is_changed_is_judged_again(place: Any) -> None:
+    """And what is said about it is about the changed call."""
+    edit = "s/git push origin main/rm -rf \\//"
+    terminal = asked(place, _PUSH, EDITOR=f"sed -i '{edit}'")
     terminal.wait_for("? explain")
     terminal.press("e")
-    terminal.wait_for('arguments: {"path": "a.txt", "content": "new\\n"}')
-    terminal.press('\x15{"path": "b.txt", "content": "other"}\r')
-    assert terminal.end() == 0, terminal.text
-    assert (place.project / "b.txt").read_text() == "other"
-    assert not (place.project / "a.txt").exists()
-
-
-def test_a_command_is_changed_as_a_command(place: Any) -> None:
-    """Without JSON around it; what is changed is judged again."""
-    terminal = asked(place, _PUSH)
-    terminal.wait_for("? explain")
-    terminal.press("e")
-    terminal.wait_for("command: git push origin main")
-    terminal.press("\x15rm -rf /\r")
     assert terminal.end() == 0, terminal.text
     assert "Blocked" in terminal.text
-    assert "block bash(rm -rf /)" in terminal.text  # the message is about the changed call
-
-
-@pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x15\x04", 5)])
-def test_leaving_the_line_leaves_the_question_open(key: str, code: int, place: Any) -> None:
-    """Ctrl-C and Ctrl-D are no answer: nothing runs, and the run waits."""
-    terminal = asked(place, _WRITE)
-    terminal.wait_for("? explain")
-    terminal.press("e")
-    terminal.wait_for('"new\\n"}')
-    terminal.press_until(key, "hookline resume", every=5)
-    assert terminal.end() == code, terminal.text
-    assert not (place.project / "a.txt").exists()
+    assert "block bash(rm -rf /)" in terminal.text
 
 
 def test_an_editor_is_used_where_there_is_one(place: Any) -> None:
@@ -141,7 +116,8 @@ def test_a_question_fits_its_window(columns: int, place: Any) -> None:
     assert [line for line in lines if len(line) > columns and "$ git" not in line] == []
     words = " ".join(terminal.text.split())
     assert "git push is not known to be read-only" in words
-    assert "y once a for this session p all bash(git push *)" in words
+    rule = "bash(command=git push *, network=true)"  # it is wrapped where there is no room for it
+    assert "".join(f"a for this session p all {rule}".split()) in "".join(words.split())
     terminal.press("n")
     assert terminal.end() == 0
 
@@ -159,7 +135,7 @@ def test_colours_do_not_count_as_columns(place: Any) -> None:
     assert terminal.end() == 0
 
 
-@pytest.mark.parametrize("key", ["", "d", "e"])
+@pytest.mark.parametrize("key", ["", "d"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_at_a_question(key: str, number: signal.Signals, place: Any) -> None:
     """Whatever is being typed: the question stays open, and the run can be continued."""
@@ -167,7 +143,7 @@ def test_a_signal_ends_the_run_at_a_question(key: str, number: signal.Signals, p
     terminal.wait_for("? explain")
     if key:
         terminal.press(key)
-        terminal.wait_for("tell the model: " if key == "d" else '"new\\n"}')
+        terminal.wait_for("tell the model: ")
     terminal.signal_until(number, "paused: 1 question to answer")
     assert terminal.end() == 130, terminal.text
     assert "paused" in place.run("runs").stdout
@@ -212,19 +188,14 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
         ("false", "the editor ended with exit code 1: nothing is changed"),
         ("true", "nothing was changed: y runs it as it is"),
         ("/no/such/editor", "cannot be started: No such file or directory"),
-        ("", "nothing was changed: y runs it as it is"),
     ],
 )
 def test_leaving_the_editor_is_no_yes(editor: str, expected: str, place: Any) -> None:
-    """One that fails, one that changes nothing, and a line that stays as it is: the question is asked again."""
+    """One that fails, and one that changes nothing: the question is asked again."""
     terminal = asked(place, _WRITE, EDITOR=editor)
     terminal.wait_for("? explain")
     terminal.press("e")
-    if not editor:
-        terminal.wait_for("arguments: ")
-        terminal.press_until("\r", expected)
-    else:
-        terminal.wait_for(expected)
+    terminal.wait_for(expected)
     terminal.wait_for("? explain")
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
@@ -267,9 +238,15 @@ def test_a_question_is_asked_again_after_ctrl_z(place: Any) -> None:
 # --- the preview of a call: a person sees all that it would do ---
 
 
-def lines(folder: Path, **args: Any) -> list[str]:
+def lines(folder: Path, tool: str = "bash", **args: Any) -> list[str]:
     """A call as it is shown."""
-    return preview(ToolCall("c", "tool", args), folder, Paint(io.StringIO(), {}))
+    return preview(ToolCall("c", tool, args), folder, Paint(io.StringIO(), {}))
+
+
+def test_what_a_tool_of_others_gets_is_shown_whole(tmp_path: Path) -> None:
+    """False or nothing may be what counts."""
+    shown = lines(tmp_path, "mcp__site__deploy", command="deploy", dry_run=False, keep=0, to="")
+    assert shown == ["$ deploy", "dry_run: false", "keep: 0", "to: "]
 
 
 def test_a_command_with_all_that_goes_with_it(tmp_path: Path) -> None:
@@ -332,9 +309,14 @@ def test_nothing_in_it_moves_the_terminal(value: str, tmp_path: Path) -> None:
         assert not any(value in line for line in lines(tmp_path, **args)), args
 
 
-def test_what_is_long_says_how_long(tmp_path: Path) -> None:
-    """Lines, and one line."""
-    assert lines(tmp_path, text="\n".join("abc" * 100))[-1] == "... and 240 lines more"
-    assert lines(tmp_path, text="x" * 5_000)[0].endswith("... and 3,006 characters more")
+def test_what_is_long_is_shown_with_its_end(tmp_path: Path) -> None:
+    """Lines, and one line: nothing is hidden behind much that is harmless."""
+    shown = lines(tmp_path, command="\n".join(["true"] * 300 + ["evil"]))
+    assert (shown[45], shown[-1], len(shown)) == ("... 241 lines more ...", "evil", 61)
+    (line,) = lines(tmp_path, command=f"ls{' ' * 4_000}; evil")
+    assert " ... 2,010 characters more ... " in line
+    assert line.endswith("; evil")
     content = "\n".join(map(str, range(10_000)))
-    assert lines(tmp_path, path="a", content=content)[-1].endswith("lines more")
+    shown = lines(tmp_path, path="a", content=content)
+    assert shown[45].endswith("lines more ...")
+    assert shown[-2] == "+9999"

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from terminal import Terminal
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="these are shells of POSIX systems")
-
 _LINES = [
     ("hookline ru", "run"),
     ("hookline run --mo", "--model"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -339,15 +340,11 @@ def test_trust_of_an_earlier_version_has_no_texts(place: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["claude", "own"])
-@pytest.mark.parametrize("changed", ["guard.sh", "library.sh"])
-def test_trust_covers_scripts_outside_of_the_project(
-    place: Any, tmp_path: Path, kind: str, changed: str
-) -> None:
-    """Those that a hook names, and those that such a script calls."""
+def test_trust_covers_scripts_outside_of_the_project(place: Any, tmp_path: Path, kind: str) -> None:
+    """Those that a hook names."""
     outside = tmp_path / "tools"
     outside.mkdir()
-    (outside / "guard.sh").write_text(f"#!/bin/sh\n. {outside}/library.sh\n")
-    (outside / "library.sh").write_text("echo 'not that' >&2\nexit 2\n")
+    (outside / "guard.sh").write_text("echo 'not that' >&2\nexit 2\n")
     command = f"sh {outside}/guard.sh"
     if kind == "claude":
         guarded_by_claude(place, command)
@@ -355,25 +352,9 @@ def test_trust_covers_scripts_outside_of_the_project(
         place.write("hookline.toml", f'[[hooks]]\non = "before_tool_use"\ncommand = "{command}"\n')
     assert place.run("trust").returncode == 0
     assert "Blocked: not that" in write(place).stderr
-    (outside / changed).write_text("exit 0\n")
+    (outside / "guard.sh").write_text("exit 0\n")
     refused = write(place)
     assert (refused.returncode, written(place)) == (Exit.CONFIG, False), refused.stderr
-
-
-def test_trust_says_which_programs_it_does_not_cover(place: Any, tmp_path: Path) -> None:
-    """A program outside of the project that is no script, and what such a script calls in turn."""
-    program = tmp_path / "program"
-    program.write_bytes(b"\x7fELF\0")
-    program.chmod(0o755)
-    place.write("guard.sh", f"{program} --check\n")
-    place.write(
-        "hookline.toml",
-        f'[[hooks]]\non = "stop"\ncommand = "{program} x"\n'
-        '[[hooks]]\non = "stop"\ncommand = "sh guard.sh"\n',
-    )
-    shown = place.run("trust", "--show").stdout
-    assert f"not covered: {program} is a program outside of this directory" in shown
-    assert f"not covered: guard.sh: {program} is a program outside of this directory" in shown
 
 
 def test_a_script_of_the_users_own_hook_is_noticed_too(place: Any) -> None:
@@ -491,3 +472,57 @@ def test_the_question_about_what_cannot_be_read_offers_no_trust(place: Any) -> N
         terminal.press(f"{answer}\n")
         assert terminal.end() == code, terminal.text
         assert written(place) is (answer == "without")
+
+
+_OWN_PROJECT = {
+    "a repository": ".git/HEAD",
+    "a configuration": "pyproject.toml",
+}
+"""What makes a directory a project of its own: a command in the sandbox can make each of them."""
+
+
+@pytest.mark.parametrize("what", _OWN_PROJECT)
+@pytest.mark.parametrize("guard", [guarded, guarded_by_claude])
+def test_a_directory_of_a_trusted_project_does_not_leave_it_silently(
+    place: Any, guard: Any, what: str
+) -> None:
+    """Until the user says that it is a project of its own."""
+    (place.project / ".git").mkdir()
+    guard(place)
+    assert place.run("trust").returncode == 0
+    place.write(f"sub/{_OWN_PROJECT[what]}", "[tool.hookline]\n")
+    top = place.project
+    place.project = top / "sub"
+    refused = write(place)
+    assert refused.returncode == Exit.CONFIG
+    assert f"{top}: {top}/sub is a project of its own" in refused.stderr
+    assert not written(place)
+    assert write(place, "--without-untrusted").returncode == 0
+    assert write(place, "--bare").returncode == 0
+    (place.project / "a.txt").unlink()
+    assert place.run("trust").returncode == 0
+    assert write(place).returncode == 0
+    assert written(place)
+
+
+def test_a_trusted_project_whose_configuration_is_gone_stays_one(place: Any) -> None:
+    """For runs in its directories too, without a repository."""
+    guarded(place)
+    assert place.run("trust").returncode == 0
+    (place.project / "hookline.toml").unlink()
+    (place.project / "sub").mkdir()
+    place.project = place.project / "sub"
+    assert write(place).returncode == Exit.CONFIG
+    assert not written(place)
+
+
+def test_a_repository_that_git_may_read_is_not_a_project_of_its_own(place: Any) -> None:
+    """Trust in it is about git alone."""
+    guarded(place)
+    assert place.run("trust").returncode == 0
+    top = place.project
+    place.project = top / "sub"
+    place.project.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=place.project, check=True)
+    assert place.run("trust", "--repository", ".").returncode == 0
+    assert write(place).returncode == Exit.CONFIG

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import pytest
 
 from hookline import SQLiteJournal
 from hookline.cli.exits import Exit
+
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
 
 
 @pytest.fixture
@@ -97,3 +102,54 @@ def test_without_a_journal_there_is_nothing_to_check(place: Any) -> None:
     done = place.run("journal", "check")
     assert done.returncode == Exit.USAGE
     assert "there are no runs here yet" in done.stderr
+
+
+def write_beside(
+    place: Any, journal: str, *flags: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """A run whose command puts a file beside the journal."""
+    turns = ({"call": "bash", "args": {"command": f"echo x > {journal}-journal"}}, {"say": "done"})
+    return place.run("run", "--model", place.script(*turns), *flags, "go", **env)
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("way", ["flag", "variable"])
+def test_a_journal_that_commands_can_write_is_refused(place: Any, way: str) -> None:
+    """Whoever names it: what a command puts beside it changes what is on record."""
+    path = place.project / "data" / "r.db"
+    flags = ["--journal", str(path)] if way == "flag" else []
+    env = {"HOOKLINE_JOURNAL": str(path)} if way == "variable" else {}
+    done = write_beside(place, "data/r.db", *flags, **env)
+    assert done.returncode == 6
+    assert "is in a directory that commands can write" in done.stderr
+    assert f"{place.project}/.hookline/" in done.stderr
+    assert not list(place.project.rglob("*-journal"))
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("flags", [(), ("--no-save",)])
+@pytest.mark.parametrize("name", ["XDG_DATA_HOME", "HOOKLINE_DATA_DIR"])
+def test_the_data_of_hookline_is_read_only_for_commands(
+    place: Any, name: str, flags: tuple[str, ...]
+) -> None:
+    """Also where a variable puts it into the project: the journals, and what was approved of MCP servers."""
+    folder = "data/hookline" if name == "XDG_DATA_HOME" else "data"
+    done = write_beside(
+        place,
+        f"{folder}/x > /dev/null; touch {folder}/y; ls {folder}",
+        *flags,
+        **{name: str(place.project / "data")},
+    )
+    assert done.returncode == 0
+    assert "Read-only file system" in done.stderr
+    assert not list(place.project.rglob("x*"))
+    assert not list(place.project.rglob("y"))
+
+
+@needs_bubblewrap
+def test_a_home_has_its_journal_in_a_hidden_entry(place: Any) -> None:
+    """Commands see nothing of it, so that a run in a home needs no other place."""
+    place.project = place.home
+    done = write_beside(place, "$(find .local -name journal.db)")
+    assert done.returncode == 0
+    assert not list(place.home.rglob("journal.db-journal"))

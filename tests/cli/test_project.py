@@ -235,16 +235,27 @@ def test_it_starts_quickly(place: Any) -> None:
     assert cpu_seconds(place, "run", "--model", place.script({"say": "Hi."}), "x") < 1.6
 
 
-def test_trust_follows_what_a_script_sources(place: Any) -> None:
-    """A changed library asks again, and what cannot be seen is reported."""
-    place.write("guard.sh", '. "$(dirname "$0")/lib.sh"\n. "$MORE"\n')
-    library = place.write("lib.sh", "exit 0\n")
-    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\ncommand = "sh guard.sh"\n')
-    said = place.run("trust")
-    assert 'not covered: guard.sh: the file in `. "$MORE"` is known only when' in said.stdout
+def test_trust_shows_what_it_is_bound_to(place: Any) -> None:
+    """The script, the code beside it, and what is listed. What a script loads from elsewhere may change."""
+    place.write("s/guard.sh", '. "$(dirname "$0")/lib.sh"\n. ./elsewhere/lib.sh\n. ./more/lib.sh\n')
+    for name in ("s", "elsewhere", "more"):
+        place.write(f"{name}/lib.sh", "true\n")
+    hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "sh s/guard.sh"}]}]}
+    place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
+    place.write(
+        "hookline.toml",
+        'hook_files = ["more"]\n[[hooks]]\non = "stop"\ncommand = "ruff check s/lib.sh"\n',
+    )
+    said = place.run("trust").stdout
+    assert "sh s/guard.sh\n    bound to s/guard.sh\n    bound to s/ (2 files)\n" in said
+    assert "ruff check s/lib.sh\n    bound to s/lib.sh\n" in said
+    for name, code in (("elsewhere", 0), ("s", 6), ("more", 6)):
+        path = place.write(f"{name}/lib.sh", "false\n")
+        assert place.run("trust", "--show").returncode == code, name
+        path.write_text("true\n")
     assert place.run("trust", "--show").returncode == 0
-    library.write_text("exit 2\n")
-    assert place.run("trust", "--show").returncode == 6
+    place.write("s/new.sh", "")
+    assert place.run("run", "--model", place.script({"say": "Hi."}), "x").returncode == 6
 
 
 def test_trusting_says_which_variables_go_where(place: Any) -> None:
@@ -269,17 +280,16 @@ def test_trusting_says_which_variables_go_where(place: Any) -> None:
     assert "NEVER_SENT" not in shown
 
 
-def test_a_server_that_nothing_can_protect_is_not_started(place: Any) -> None:
-    """Its module is where commands can write. `trust` says so; a script in a directory of its own is started."""
+def test_the_directory_of_a_servers_script_is_trusted_with_it(place: Any) -> None:
+    """New code in it asks again. A module of the project can be a server, too."""
     model = place.script({"say": "Hi."})
     place.write("tools/server.py", "import sys\nsys.exit('it was started')\n")
     table = '[mcp.own]\ncommand = "python3"\nargs = %s\n'
     place.write("hookline.toml", table % '["-m", "tools.server"]')
-    assert "not covered: it is not run: the module tools.server is in" in place.run("trust").stdout
-    done = place.run("run", "--model", model, "x")
-    assert "the MCP server 'own' cannot be protected from commands" in done.stderr
+    assert "WARNING: bound to no file" in place.run("trust").stdout
+    assert "it was started" in place.run("run", "--model", model, "x").stderr
     place.write("hookline.toml", table % '["tools/server.py"]')
-    assert "not covered" not in place.run("trust").stdout
+    assert "bound to tools/ (1 file)" in place.run("trust").stdout
     assert "it was started" in place.run("run", "--model", model, "x").stderr
     place.write("tools/org.py", "")
     assert "tools/org.py" in place.run("run", "--model", model, "x").stderr

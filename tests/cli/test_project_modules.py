@@ -163,10 +163,10 @@ def test_a_users_server_finds_nothing_of_a_project(place: Any) -> None:
     assert (place.home / "MINE").exists()
 
 
-def test_trust_in_a_server_or_a_hook_is_bound_to_what_it_imports(place: Any) -> None:
+def test_trust_in_a_server_or_a_hook_is_bound_to_the_code_beside_its_script(place: Any) -> None:
     """A script that is named, and all code beside it: it may be imported in the place of another."""
     server = '[mcp.time]\ncommand = "python3"\nargs = ["tools/server.py"]\n'
-    hook = '[[hooks]]\non = "before_tool_use"\ncommand = "cd tools && python3 -m guard"\n'
+    hook = '[[hooks]]\non = "before_tool_use"\ncommand = "cd tools && python3 guard.py"\n'
     for text, source in ((server, "tools/server.py"), (hook, "tools/guard.py")):
         place.write("hookline.toml", text)
         place.write("tools/__init__.py", "")

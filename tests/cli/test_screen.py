@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import os
 import re
 from itertools import pairwise
 from typing import Any
@@ -27,7 +26,6 @@ from hookline.cli.terminal import (
 
 _LETTERS = st.text(st.sampled_from("ab c漢字é\u0301 -"), max_size=60)
 _COLOURED = st.lists(st.one_of(_LETTERS, st.sampled_from(["\x1b[31m", "\x1b[0m"])), max_size=6)
-_needs_posix = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
 
 
 @given(_COLOURED, st.integers(2, 40))
@@ -130,7 +128,6 @@ def _project_with_long_words(place: Any) -> None:
         assert ran.returncode == code, ran.stderr
 
 
-@_needs_posix
 def test_every_screen_fits_and_breaks_no_word(place: Any) -> None:
     """Rows and sentences are wrapped between words, or cut. In a pipe a row is one line."""
     _project_with_long_words(place)
@@ -151,7 +148,6 @@ def test_every_screen_fits_and_breaks_no_word(place: Any) -> None:
         assert broken == [], command
 
 
-@_needs_posix
 @pytest.mark.parametrize("kind", ["dumb", ""])
 def test_a_terminal_that_cannot_take_a_line_back_has_no_spinner(kind: str, place: Any) -> None:
     """Nor any other sequence."""
@@ -162,7 +158,6 @@ def test_a_terminal_that_cannot_take_a_line_back_has_no_spinner(kind: str, place
     assert "ok 4." in terminal.seen
 
 
-@_needs_posix
 def test_nothing_is_coloured_in_a_pipe(place: Any) -> None:
     """Neither the answer nor the progress, and no line is cut as if for a window."""
     long = "word " * 40

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,109 +51,92 @@ SHADOWS = {
     "on sys.path": Case("python3 s/g.py", {"s/g.py": BESIDE, "s/lib/h.py": ""}, "s/lib/h.py"),
     "a directory": Case("python3 s", {"s/__main__.py": GUARD}, "s/__main__.py"),
     "beside a directory's": Case("python3 s", {"s/__main__.py": GUARD}, "s/json.py"),
-    "after cd": Case("cd s && python3 -m g", {"s/g.py": GUARD}, "s/json.py"),
-    "cd in a script": Case(
-        "sh s/g.sh",
-        {"s/g.sh": 'cd "$(dirname "$0")/../t" && python3 -m g\n', "t/g.py": GUARD},
-        "t/json.py",
-    ),
-    "PYTHONPATH": Case(
-        "PYTHONPATH=lib:$PYTHONPATH python3 s/g.py", {"s/g.py": GUARD, "lib/x": ""}, "lib/json.py"
-    ),
-    "exported PYTHONPATH": Case(
-        "sh s/g.sh",
-        {"s/g.sh": "export PYTHONPATH=lib\npython3 s/g.py\n", "s/g.py": GUARD, "lib/x": ""},
-        "lib/sitecustomize.py",
-    ),
-    "PYTHONPATH of settings": Case(
-        "python3 s/g.py", {"s/g.py": GUARD, "lib/x": ""}, "lib/json.py", {"PYTHONPATH": "lib"}
-    ),
-    "a Python environment": Case(
+    "after cd": Case("cd s && python3 g.py", {"s/g.py": GUARD}, "s/json.py"),
+    "an interpreter": Case(
         ".venv/bin/python3 s/g.py",
         {"s/g.py": GUARD, ".venv/pyvenv.cfg": "home = /usr/bin\n", ".venv/bin/python3": "LINK"},
-        ".venv/lib/python3.11/site-packages/e.pth",
+        ".venv/bin/python3",
     ),
     "sourced if it exists": Case(
         "sh s/g.sh", {"s/g.sh": "[ -f s/local.sh ] && . s/local.sh\nexit 0\n"}, "s/local.sh"
     ),
-    "sourced from the top": Case("[ -f x.sh ] && . ./x.sh; true", {}, "x.sh"),
-    "any of a directory": Case('for f in d/*.sh; do . "$f"; done', {"d/a.sh": "true\n"}, "d/b.sh"),
-    "a file of the shell": Case("echo hi", {}, "be.sh", {"BASH_ENV": "be.sh"}),
-    "PATH": Case(
-        'PATH="$CLAUDE_PROJECT_DIR/bin:$PATH" python3 s/g.py',
-        {"s/g.py": GUARD, "bin/x": ""},
-        "bin/python3",
-    ),
-    "package.json": Case(
-        "node s/g.js", {"s/g.js": "require('../lib')", "lib/index.js": ""}, "lib/package.json"
-    ),
+    "sourced": Case(". s/env.sh; true", {"s/env.sh": "true\n"}, "s/env.sh"),
+    "read by a shell": Case("sh < s/g.sh", {"s/g.sh": "true\n"}, "s/g.sh"),
+    "at the top": Case("sh g.sh", {"g.sh": "true\n"}, "g.sh"),
     "after clustered options": Case("bash -euo pipefail s/g.sh", {"s/g.sh": "true\n"}, "s/g.sh"),
-    "clustered options in a script": Case(
-        "sh s/a.sh", {"s/a.sh": "bash -eo pipefail t/g.sh\n", "t/g.sh": "true\n"}, "t/g.sh"
-    ),
     "after a program that is not known": Case(
         'P=python3; "${Q:-$P}" s/g.py', {"s/g.py": GUARD}, "s/json.py"
-    ),
-    "after another module": Case("python3 -m cProfile s/g.py >&2", {"s/g.py": GUARD}, "s/json.py"),
-    "piped": Case("cat s/g.sh | sh", {"s/g.sh": "true\n"}, "s/g.sh"),
-    "for a launcher": Case(
-        "sh l/run.sh s/g.py", {"l/run.sh": 'exec python3 "$@"\n', "s/g.py": GUARD}, "s/json.py"
     ),
     "beside what a link leads to": Case(
         "python3 s/g.py", {"t/g.py": GUARD, "s/g.py": "LINK ../t/g.py"}, "t/json.py"
     ),
-    "required from what a link leads to": Case(
-        "node s/g.js",
-        {"t/g.js": "require('./h')", "t/h.js": "", "s/g.js": "LINK ../t/g.js"},
-        "t/h.js",
-    ),
+    "a pattern": Case('for f in d/*.sh; do . "$f"; done', {"d/a.sh": "true\n"}, "d/b.sh"),
     "a link on the way": Case(
         "sh s/g.sh",
-        {
-            "s/g.sh": ". s/l.sh\n",
-            "v/l.sh": "",
-            "c/l.sh": "LINK ../v/l.sh",
-            "s/l.sh": "LINK ../c/l.sh",
-        },
-        "c/l.sh",
-    ),
-    "an environment on PATH": Case(
-        "PATH=$CLAUDE_PROJECT_DIR/.venv/bin:$PATH python3 s/g.py",
-        {"s/g.py": GUARD, ".venv/pyvenv.cfg": "home = /usr/bin\n", ".venv/bin/python3": "LINK"},
-        ".venv/lib/python3.11/site-packages/e.pth",
-    ),
-    "an environment in the first line": Case(
-        "sh -c 'exec s/g.py'",
-        {
-            "s/g.py": "#!.venv/bin/python3\n" + GUARD,
-            ".venv/pyvenv.cfg": "home = /usr/bin\n",
-            ".venv/bin/python3": "LINK",
-        },
-        ".venv/lib/python3.11/site-packages/e.pth",
-    ),
-    "options in a variable": Case(
-        "NODE_OPTIONS='--require ./n/h.js' node s/g.js", {"s/g.js": "", "n/h.js": ""}, "n/h.js"
-    ),
-    "any variable": Case("true", {"u/x": ""}, "u/lib/x.pth", {"PYTHONUSERBASE": "./u"}),
-}
-NEW = {
-    "sourced from nowhere": Case("[ -f n/x.sh ] && . n/x.sh; true", {}, "n/x.sh"),
-    "known only to the shell": Case('[ -z "$X" ] || . "$X/l/x.sh"; true', {"l/y": ""}, "l/x.sh"),
-    "beside a directory of node": Case(
-        "node s/g.js", {"s/g.js": "require('../lib')", "lib/index.js": ""}, "lib.js"
+        {"v/g.sh": "", "c/g.sh": "LINK ../v/g.sh", "s/g.sh": "LINK ../c/g.sh"},
+        "c/g.sh",
     ),
 }
+MISSING = {
+    "a package": Case("./node_modules/.bin/p . || true", {}, "node_modules/.bin/p"),
+    "an environment": Case(
+        "[ -f .venv/bin/activate ] && . .venv/bin/activate; true", {}, ".venv/bin/activate"
+    ),
+    "run if it exists": Case("if [ -x s/pre.sh ]; then s/pre.sh; fi", {}, "s/pre.sh"),
+    "in a directory": Case("bash tools/x.sh || true", {"tools/a.txt": ""}, "tools/x.sh"),
+    "after cd": Case("cd tools; ./x.sh || true", {"tools/a.txt": ""}, "tools/x.sh"),
+    "a link to nothing": Case("sh s/x.sh || true", {"s/x.sh": "LINK ../gen/x.sh"}, "gen/x.sh"),
+    "beside another": Case("sh s/a.sh; sh t/b.sh || true", {"s/a.sh": "true\n"}, "t/b.sh"),
+    "not executable": Case("s/x.sh || true", {"s/x.sh": "true\n"}, "s/x.sh"),
+}
+ENVIRONMENT = {".venv/pyvenv.cfg": "home = /usr/bin\n", ".venv/bin/python3": "LINK"}
+ELSEWHERE = {
+    "t": Case(
+        "sh s/g.sh",
+        {"s/g.sh": 'cd "$(dirname "$0")/../t" && python3 g.py\n', "t/g.py": GUARD},
+        "t/json.py",
+    ),
+    "lib": Case(
+        "PYTHONPATH=lib:$PYTHONPATH python3 s/g.py", {"s/g.py": GUARD, "lib/x": ""}, "lib/json.py"
+    ),
+    ".venv": Case(
+        ".venv/bin/python3 s/g.py",
+        {"s/g.py": GUARD, **ENVIRONMENT},
+        ".venv/lib/python3.11/site-packages/e.pth",
+    ),
+    "bin": Case(
+        'PATH="$CLAUDE_PROJECT_DIR/bin:$PATH" python3 s/g.py',
+        {"s/g.py": GUARD, "bin/x": ""},
+        "bin/python3",
+    ),
+    "node": Case(
+        "node s/g.js", {"s/g.js": "require('../node')", "node/index.js": ""}, "node/package.json"
+    ),
+    "u/lib.sh": Case("sh s/a.sh", {"s/a.sh": ". u/lib.sh\n", "u/lib.sh": "true\n"}, "u/lib.sh"),
+    "s": Case("python3 -m cProfile s/g.py >&2", {"s/g.py": GUARD}, "s/json.py"),
+}
+"""What scripts load from elsewhere, by what has to be listed."""
 NOT_HELD = {
     "a word": Case("ENV=tests sh s/g.sh", {"s/g.sh": "true\n"}, "tests/a.py"),
     "a word of the settings": Case(
         "sh s/g.sh", {"s/g.sh": "true\n"}, "tests/a.py", {"ENV": "tests"}
     ),
-    "an environment": Case(
-        "[ -f .venv/bin/activate ] && . .venv/bin/activate; true", {}, ".venv/x"
-    ),
     "packages": Case("PATH=node_modules/.bin:$PATH true", {}, "node_modules/x/y"),
-    "a variable of the shell": Case("S=./src; ruff check $S || true", {"src/x": ""}, "src/a.py"),
-    "data": Case("node s/g.js", {"s/g.js": "require('../p.json')", "p.json": "{}"}, "p.json"),
+    "beside what a linter reads": Case(
+        "ruff check src/app.py || true; npx -y eslint src/app.ts || true",
+        {"src/app.py": "", "src/app.ts": ""},
+        "src/other.py",
+    ),
+    "beside tests": Case("python3 -m pytest tests/a.py || true", {"tests/a.py": ""}, "tests/b.py"),
+    "beside what a script is given": Case(
+        "sh s/g.sh src/app.py", {"s/g.sh": "true\n", "src/app.py": ""}, "src/b.py"
+    ),
+    "data": Case(
+        "cat CHANGELOG.md package.json", {"CHANGELOG.md": "", "package.json": ""}, "package.json"
+    ),
+    "configuration": Case(
+        "node s/g.js --config cfg/p.json", {"s/g.js": "", "cfg/p.json": "{}"}, "cfg/p.json"
+    ),
 }
 NOT_SEARCHED = {
     "for -c": Case("python3 -c 'import json'", {}, "json.py"),
@@ -160,19 +144,8 @@ NOT_SEARCHED = {
     "for a here-document": Case(
         "sh s/g.sh", {"s/g.sh": "python3 <<'E'\nimport json\nE\n"}, "json.py"
     ),
-    "for an installed module": Case("python3 -m json.tool", {}, "json.py"),
+    "for a module of its own": Case("python3 -m json.tool", {}, "json.py"),
     "for a script at the top": Case("python3 g.py", {"g.py": GUARD}, "json.py"),
-}
-EXPOSED = {
-    "the module t.g": Case("python3 -m t.g", {"t/__init__.py": "", "t/g.py": GUARD}, "json.py"),
-    "the module h": Case("python3 g.py", {"g.py": "import h\n" + GUARD, "h.py": ""}, "json.py"),
-    "searched in the top": Case("PYTHONPATH=. python3 s/g.py", {"s/g.py": GUARD}, "json.py"),
-    "c is a symbolic link": Case(
-        "sh s/g.sh",
-        {"s/g.sh": ". s/l/x.sh\n", "v/l/x.sh": "", "c": "LINK v", "s/l": "LINK ../c/l"},
-        "",
-    ),
-    "symbolic link": Case("python3 s/g.py", {"old/g.py": GUARD, "s": "LINK"}, "old/json.py"),
 }
 
 
@@ -201,9 +174,7 @@ def trusted(stage: Any, case: Case) -> tuple[Any, TrustStore]:
         if text.startswith("LINK"):
             (stage.root / name).parent.mkdir(parents=True, exist_ok=True)
             (stage.root / name).unlink(missing_ok=True)
-            (stage.root / name).symlink_to(
-                text[5:] or ("old" if name == "s" else os.path.realpath(sys.executable))
-            )
+            (stage.root / name).symlink_to(text[5:] or os.path.realpath(sys.executable))
         else:
             stage.file(name, text)
     entry = {"type": "command", "command": case.command}
@@ -245,15 +216,47 @@ def test_a_file_that_a_hook_would_load_cannot_be_written(stage: Any, name: str) 
     assert store.is_trusted(stage.root)
 
 
-@pytest.mark.parametrize("name", NEW)
-def test_a_hook_does_not_run_if_it_would_load_what_is_new(stage: Any, name: str) -> None:
-    """Where nothing is held, so that a directory can be made: the hook says why."""
-    case = NEW[name]
-    hooks, _ = trusted(stage, case)
+@pytest.mark.parametrize("name", MISSING)
+def test_a_script_that_was_missing_is_not_run(stage: Any, name: str) -> None:
+    """A contained command cannot make it. If it is made in another way, the hook is blocked, and trust is lost."""
+    case = MISSING[name]
+    hooks, store = trusted(stage, case)
     code, canary = plant(stage, case, hooks)
-    assert code == 0
-    assert f"{case.planted}, which was not there at the start" in texts(stage.run(hooks))[0]
+    assert code != 0
+    assert store.is_trusted(stage.root)
+    assert texts(stage.run(hooks)) == ["ran ls"]
+    stage.script(case.planted, f"#!/bin/sh\necho > '{canary}'\n")
+    assert "since it was trusted" in texts(stage.run(hooks))[0].replace("when", "since")
     assert not canary.exists()
+    assert not store.is_trusted(stage.root)
+
+
+def test_the_place_of_a_missing_script_is_held_without_a_change(stage: Any) -> None:
+    """A hook that is asked while a command runs in the background is not blocked by what holds the name."""
+    hooks, store = trusted(stage, Case("sh s/g.sh || true", {"s/x.txt": ""}, ""))
+    with socket.socket(socket.AF_UNIX) as held:
+        here = os.getcwd()
+        os.chdir(stage.root / "s")  # the path of a socket must be short
+        try:
+            held.bind("g.sh")
+        finally:
+            os.chdir(here)
+    assert texts(stage.run(hooks)) == ["ran ls"]
+    assert store.is_trusted(stage.root)
+
+
+@pytest.mark.parametrize("listed", ELSEWHERE)
+def test_what_is_loaded_from_elsewhere_is_held_if_it_is_listed(stage: Any, listed: str) -> None:
+    """It is not looked for: `files` names it."""
+    case = ELSEWHERE[listed]
+    hooks, store = trusted(stage, case)
+    held = stage.discover(trust=store, files=[listed])
+    assert plant(stage, case, held)[0] != 0
+    assert texts(stage.run(held)) == ["ran ls"]
+    assert plant(stage, case, hooks)[0] == 0
+    is_installed = listed == ".venv"
+    judged = texts(stage.run(held))[0]
+    assert judged == "ran ls" if is_installed else f"{stage.root}/{listed} has changed" in judged
 
 
 @pytest.mark.parametrize("name", NOT_HELD)
@@ -274,17 +277,56 @@ def test_python_imports_nothing_from_the_top_directory(stage: Any, name: str) ->
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("words", EXPOSED)
-def test_a_hook_that_nothing_can_protect_is_not_run(stage: Any, words: str) -> None:
-    """The call is blocked, and the reason names the remedy. A variable says that it is wanted."""
-    hooks, _ = trusted(stage, EXPOSED[words])
+def test_a_script_behind_a_link_in_the_top_directory_is_not_run(stage: Any) -> None:
+    """A command could replace the link. The reason names the remedy."""
+    case = Case("python3 s/g.py", {"old/g.py": GUARD, "s": "LINK old"}, "")
+    hooks, _ = trusted(stage, case)
+    assert "the link 's' in the top directory leads to its script" in texts(stage.run(hooks))[0]
+    [note] = [note for each in hooks.handlers for note in check_program(each, stage.root)]
+    assert note.remedy == "Name the script by its real path."
+
+
+def test_a_module_of_the_project_can_be_run(stage: Any) -> None:
+    """Then Python imports from there what it likes: the user starts it, as tests are started."""
+    refuse = "import sys\nsys.exit(2)\n"
+    hooks, _ = trusted(stage, Case("python3 -m t.g", {"t/__init__.py": "", "t/g.py": refuse}, ""))
+    assert texts(stage.run(hooks))[0].startswith("Blocked")
+
+
+@pytest.mark.parametrize("command", ["python3 g.py", "sh s/g.sh"])
+def test_a_module_that_is_not_found_is_a_denial(stage: Any, command: str) -> None:
+    """Python would find it elsewhere. Without the module the script guards nothing."""
+    files = {"g.py": "import h\n", "h.py": "", "s/g.sh": "python3 t/g.py\n", "t/g.py": "import k\n"}
+    files["t/k.py"] = "import sys\nsys.exit(2)\n"
+    hooks, store = trusted(stage, Case(command, files, ""))
     judged = texts(stage.run(hooks))[0]
-    assert words in judged
-    assert "put its files into .hookline/hooks" in judged
-    problems = [note.text for each in hooks.handlers for note in check_program(each, stage.root)]
-    assert [words in each for each in problems] == [True]
-    wanted, _ = trusted(stage, EXPOSED[words]._replace(env={"PYTHONSAFEPATH": ""}))
-    assert texts(stage.run(wanted)) == ["ran ls"]
+    assert "Python finds modules of the project only beside the script" in judged
+    opened = stage.discover(trust=store, on_failure="open")
+    assert texts(stage.run(opened)) == ["ran ls"]
+
+
+def test_a_change_in_a_directory_is_noticed_on_the_host(stage: Any) -> None:
+    """Where nothing is read-only: a new module, a changed one, and one that is gone."""
+    hooks, _ = trusted(stage, Case("python3 s/g.py", {"s/g.py": GUARD, "s/h.py": ""}, ""))
+    assert texts(stage.run(hooks)) == ["ran ls"]
+    for name, text in (("s/json.py", ""), ("s/h.py", "x = 1\n"), ("s/h.py", None)):
+        before = (stage.root / name).read_text() if (stage.root / name).exists() else None
+        _write(stage.root / name, text)
+        assert (
+            f"the code in {stage.root}/s has changed since it was trusted"
+            in texts(stage.run(hooks))[0]
+        )
+        _write(stage.root / name, before)
+        assert texts(stage.run(hooks)) == ["ran ls"]
+    stage.file("s/log.txt", "a line")
+    assert texts(stage.run(hooks)) == ["ran ls"]
+
+
+def _write(path: Path, text: str | None) -> None:
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
 
 
 def test_a_command_in_the_background_cannot_win_a_race(stage: Any) -> None:
@@ -316,7 +358,8 @@ def test_directories_that_a_hook_only_reads_can_be_written(stage: Any) -> None:
     command = "ruff check src || true; cd web && true; python3 s/g.py src/notes.md"
     hooks, _ = trusted(stage, Case(command, {"s/g.py": GUARD, "src/notes.md": "", "web/x": ""}, ""))
     held = {os.path.relpath(each, stage.root) for each in hooks.protected_files()}
-    assert held == {"s", "s/g.py", ".claude/settings.json"}
+    missing = {"src/s/g.py", "web/s/g.py"}  # where the same word would mean another file
+    assert held == {"s", "s/g.py", ".claude/settings.json", *missing}
 
 
 def test_bytecode_beside_the_source_is_not_read(

@@ -43,7 +43,6 @@ def test_the_users_own_file_too(project: Path, environ: dict[str, str]) -> None:
         load(project, environ)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="there is no null device to link to")
 def test_the_null_device_is_no_file(project: Path, environ: dict[str, str]) -> None:
     """It stands in the place of files that are not to be seen; and a pyproject.toml is everybody's."""
     (project / "hookline.toml").symlink_to(os.devnull)
@@ -68,20 +67,12 @@ def test_what_is_too_deep_is_reported(text: str, project: Path, environ: dict[st
 
 
 BROKEN = ['x = "never ends', "= 1", "[[[", "a = 1\na = 2", *TOO_DEEP[:2]]
-OURS = [
-    "[tool.hookline]\n",
-    "[tool.hookline.approvals]\n",
-    "[[tool.hookline.hooks]]\n",
-    '[ "tool" . "hookline" ]\n',
-    "[tool]\nhookline.model = 'local:'\n",
-    "tool.hookline.model = 'local:'\n",
-    "tool = { hookline = { model = 'local:' } }\n",
-]
+OURS = ["[tool.hookline]\n", '[ "tool" . "hookline" ]\n', 'dependencies = ["hookline>=0.1"]\n']
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=range(len(BROKEN)))
 @pytest.mark.parametrize("table", OURS)
-def test_a_broken_pyproject_with_a_table_of_ours_is_reported(
+def test_a_broken_pyproject_that_mentions_us_is_reported(
     table: str, broken: str, project: Path, environ: dict[str, str]
 ) -> None:
     """It may forbid something; file and line are named, and --bare does without."""
@@ -92,20 +83,11 @@ def test_a_broken_pyproject_with_a_table_of_ours_is_reported(
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=range(len(BROKEN)))
-@pytest.mark.parametrize(
-    "said",
-    [
-        '[project]\nname = "hookline"\n',
-        'dependencies = ["hookline>=0.1"]\n',
-        "# like hookline\n",
-        "",
-    ],
-)
 def test_a_broken_pyproject_of_others_is_theirs(
-    said: str, broken: str, project: Path, environ: dict[str, str]
+    broken: str, project: Path, environ: dict[str, str]
 ) -> None:
-    """That the name is somewhere in it makes no table of it."""
-    (project / "pyproject.toml").write_text(f"{said}{broken}\n")
+    """One that does not mention us has no table of ours."""
+    (project / "pyproject.toml").write_text(f'[project]\nname = "x"\n{broken}\n')
     assert load(project, environ).files == ()
 
 

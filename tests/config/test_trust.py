@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from hookline import capabilities
 from hookline.cli.assembly.capabilities import capability_names
+from hookline.command_hooks.handler import Handler, HookSource, Level
+from hookline.command_hooks.trusted_files import hash_files
 from hookline.config import Layer, Settings, TrustStatus, load
 from hookline.config.layers import read_layer
 from hookline.config.locations import project_files
-from hookline.config.script_dependencies import find_module_files
+from hookline.config.module_files import find_module_files
 from hookline.config.trust import fingerprints, trust_file
 from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError, TrustError
@@ -277,13 +280,13 @@ def test_shell_rules_that_forbid_are_in_force(project: Path, environ: dict[str, 
 def test_a_script_outside_of_the_project_is_trusted_with_it(
     project: Path, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    """By its whole path; no program, no data and no large file."""
+    """By its whole path; no program of the machine, and nothing that cannot be started."""
     (tmp_path / "outside.sh").write_text("x")
-    (tmp_path / "program").write_bytes(b"\x7fELF")
+    (tmp_path / "program").write_bytes(b"\x7fELF\0")
     (tmp_path / "data").write_text("x")
-    with (tmp_path / "large.sh").open("wb") as file:
-        file.truncate(1 << 42)  # nothing of it is on the disk
-    names = ("outside.sh", "program", "data", "large.sh")
+    for name in ("outside.sh", "program"):
+        (tmp_path / name).chmod(0o755)
+    names = ("outside.sh", "program", "data")
     hooks = "".join(f'[[hooks]]\non = "stop"\ncommand = "../{name}"\n' for name in names)
     (project / "hookline.toml").write_text(hooks)
     layers = [read_layer(path) for path in project_files(project)]
@@ -293,22 +296,61 @@ def test_a_script_outside_of_the_project_is_trusted_with_it(
 def test_a_script_below_what_a_shell_knows_is_trusted(
     project: Path, environ: dict[str, str]
 ) -> None:
-    """It may be the project's directory, as with the variables of all dialects. Only scripts count there."""
+    """It may be the project's directory, as with the variables of all dialects."""
     commands = {
         "a.sh": "$CLAUDE_PROJECT_DIR/a.sh",
         "b.sh": "${GEMINI_PROJECT_DIR}/b.sh --quiet",
         "c.sh": "bash '${HOOKLINE_PROJECT_DIR}/c.sh'",
         "d.sh": "bash ${CURSOR_PROJECT_DIR:-.}/d.sh",
         "e.sh": "$(git rev-parse --show-toplevel)/e.sh",
-        "f.sh": "bash ${workspacePath}/f.sh > $OUT/log $OUT/build",
+        "f.sh": "bash ${workspacePath}/f.sh > $OUT/log",
     }
     for name in (*commands, "log", "build/x.sh"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text("true")
+        (project / name).chmod(0o755)
     hooks = "".join(f'[[hooks]]\non = "stop"\ncommand = "{each}"\n' for each in commands.values())
     (project / "hookline.toml").write_text(hooks)
     layers = [read_layer(path) for path in project_files(project)]
     assert list(fingerprints(project, layers)) == ["hookline.toml", *commands]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exec python3 ${CLAUDE_PROJECT_DIR:-.}/tools/server.py",
+        'exec python3 "${HOOKLINE_PROJECT_DIR:-$PWD}/tools/server.py"',
+        "D=${CLAUDE_PROJECT_DIR:-.}/tools; exec python3 $D/server.py",
+        'cd "${CLAUDE_PROJECT_DIR-.}"/tools && exec python3 server.py',
+        "exec python3 ${CLAUDE_PROJECT_DIR:?}/tools/server.py",
+    ],
+)
+def test_a_script_in_a_line_for_a_shell_is_trusted_with_its_server(
+    project: Path, line: str
+) -> None:
+    """However the variable is written: what is hashed is what is shown."""
+    (project / "tools").mkdir()
+    (project / "tools" / "server.py").write_text("x")
+    server = f'[mcp.x]\ncommand = "sh"\nargs = ["-c", {json.dumps(line)}]\n'
+    (project / "hookline.toml").write_text(server)
+    layers = [read_layer(path) for path in project_files(project)]
+    handler = Handler(HookSource("hookline", Level.PROJECT), "", argv=("sh", "-c", line))
+    shown = sorted(Path(path).relative_to(project) for path in hash_files(handler, project))
+    hashed = [Path(name) for name in fingerprints(project, layers) if name != "hookline.toml"]
+    assert hashed == shown
+    assert Path("tools/server.py") in hashed
+
+
+def test_a_skill_behind_a_link_is_trusted_with_the_others(project: Path) -> None:
+    """The loader follows links. One that leads in a circle is followed once."""
+    (project / "lib" / "s").mkdir(parents=True)
+    (project / "lib" / "s" / "SKILL.md").write_text("x")
+    (project / "lib" / "s" / "again").symlink_to("..")
+    (project / "skills").mkdir()
+    (project / "skills" / "s").symlink_to("../lib/s")
+    (project / "hookline.toml").write_text('[capabilities.skills]\nsources = ["skills"]\n')
+    layers = [read_layer(path) for path in project_files(project)]
+    assert list(fingerprints(project, layers)) == ["hookline.toml", "skills/s/SKILL.md"]
 
 
 def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
@@ -348,6 +390,24 @@ def test_the_script_of_a_server_in_a_directory_of_its_own_is_trusted(tmp_path: P
     server = {"command": "python3", "args": ["server.py"], "cwd": "srv"}
     prints = fingerprints(tmp_path, [Layer("hookline.toml", {"mcp": {"time": server}})])
     assert {"srv/server.py", "srv/helper.py"} <= set(prints)
+
+
+def test_further_files_are_trusted_with_a_hook_or_a_server(tmp_path: Path) -> None:
+    """A file, or the code in a directory; `hook_files` is for all hooks. They must be there."""
+    for name in ("lib/a.sh", "lib/data.txt", "rules.json", "more/b.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    data: dict[str, Any] = {
+        "hooks": [{"on": "stop", "command": "true", "files": ["lib"]}],
+        "mcp": {"x": {"command": "true", "files": ["rules.json"]}},
+        "hook_files": ["more"],
+        "capabilities": {"files": {"read_only": True}},
+    }
+    prints = fingerprints(tmp_path, [Layer(str(tmp_path / "hookline.toml"), data)])
+    assert sorted(prints) == ["hookline.toml", "lib/a.sh", "more/b.py", "rules.json"]
+    data["hook_files"] = ["gone"]
+    with pytest.raises(TrustError, match="lists 'gone' among its files"):
+        fingerprints(tmp_path, [Layer("hookline.toml", data)])
 
 
 def test_what_an_untrusted_repository_names_is_not_read(

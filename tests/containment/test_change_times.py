@@ -30,7 +30,7 @@ def test_a_link_that_leaves_the_time_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_noticed: bool
 ) -> None:
     """In a directory that changed a moment before it was read."""
-    monkeypatch.setattr(links, "_changed_at", lambda _: CHANGED_AT)
+    monkeypatch.setattr(links, "_change_time", lambda _: CHANGED_AT)
     assert link_out_of(str(tmp_path)) is None
     (tmp_path / "link").symlink_to("/etc")
     assert link_out_of(str(tmp_path)) == ("link" if is_noticed else None)

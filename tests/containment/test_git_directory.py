@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import FileJail
-from hookline.containment.git_directory import is_git_directory
+from hookline.containment.protected import is_git_directory
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.errors import ProtectedPathError
 

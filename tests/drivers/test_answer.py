@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import ToolCall
-from hookline.drivers.answer import ask
+from hookline.drivers.model import ask
 from hookline.errors import ConnectionLostError, RateLimitError
 from hookline.providers import (
     CallPiece,

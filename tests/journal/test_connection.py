@@ -22,6 +22,7 @@ from somebody import as_somebody, is_root
 
 from hookline.errors import JournalError, UnknownRunError
 from hookline.journal import PromptSubmitted, Record, SQLiteJournal, connection
+from hookline.journal.write_ahead_log import PAGE_SIZE
 
 Story = Callable[..., list[Record]]
 HERE = Path(__file__).parent
@@ -194,8 +195,8 @@ def test_damage_in_the_file_is_reported_by_run(sound: Path, tmp_path: Path) -> N
     copy = tmp_path / "journal.db"
     content = bytearray(sound.read_bytes())
     where = content.rindex(b'"run 3"')
-    page = where // 4096 * 4096
-    content[page : page + 4096] = bytes(4096)
+    page = where // PAGE_SIZE * PAGE_SIZE
+    content[page : page + PAGE_SIZE] = bytes(PAGE_SIZE)
     copy.write_bytes(content)
     with SQLiteJournal(copy) as journal:
         report = journal.check_sync()

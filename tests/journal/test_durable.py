@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, Decision, RunStatus
+from hookline import AgentBuilder, RunStatus
 from hookline.errors import JournalError, UnknownRunError
 from hookline.journal import (
     Durable,
@@ -83,27 +83,17 @@ def test_a_listener_that_crashes_does_not_change_a_run(caplog: pytest.LogCapture
     assert "deaf" in caplog.text
 
 
-async def test_an_answer_is_found_under_its_key() -> None:
-    """The answers handed to `resume`; None without one, and then the run must pause."""
-    journal = Durable(answers={"r/0/call_1": Decision.allow()})
-    assert await journal.wait("r/0/call_1") == Decision.allow()
-    assert await journal.wait("r/0/call_2") is None
-    assert await Durable().wait("r/0/call_1") is None
-
-
-async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners_and_answers() -> None:
-    """Listeners of the parent get the child's records too, and answers reach any depth."""
+async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners() -> None:
+    """Listeners of the parent get the child's records too."""
     outer: list[int] = []
     inner: list[int] = []
-    parent = Durable((lambda each: outer.append(each.seq),), {"key": Decision.deny("no")})
+    parent = Durable((lambda each: outer.append(each.seq),))
     child = await parent.for_child("r/0/call_1/1", (lambda each: inner.append(each.seq),))
     child.append(record(5))
     parent.append(record(6))
     assert (outer, inner) == ([5, 6], [5])
     assert [each.seq for each in child.records] == [5]
     assert [each.seq for each in parent.records] == [6]
-    below = await child.for_child("r/0/call_1/1/0", ())
-    assert await below.wait("key") == Decision.deny("no")
 
 
 class DamagedStore:
@@ -212,7 +202,6 @@ async def test_children_have_the_same_log() -> None:
     log.release("the secret")
     assert len(heard) == 2
     assert "secret" not in str(heard)
-    assert await log.wait("x") is None
     assert log.commit is None
     log.flush()
     await log.close()

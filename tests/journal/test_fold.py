@@ -8,7 +8,8 @@ import pytest
 
 from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunStatus
 from hookline.errors import JournalError
-from hookline.journal import PromptSubmitted, RunFinished, RunStarted, fold, with_changes
+from hookline.journal import PromptSubmitted, RunFinished, RunStarted, fold
+from hookline.journal.fold import with_changes
 from hookline.state import UserMessage
 from hookline.testing import ScriptedDriver, call, say
 

@@ -13,7 +13,7 @@ import pytest
 from plain_store import PlainStore
 
 from hookline import Decision
-from hookline.errors import JournalError, UnknownRunError, UsageError
+from hookline.errors import UnknownRunError, UsageError
 from hookline.journal import (
     InboxAnswer,
     InboxCancel,
@@ -146,16 +146,23 @@ def test_of_two_answers_at_once_one_counts(tmp_path: Path, story: Story) -> None
     assert all(f"by {counted.by}" in words for words in refused)
 
 
-def test_a_damaged_message_is_reported(tmp_path: Path, story: Story) -> None:
-    """It is no answer."""
+def test_a_message_that_cannot_be_read_is_a_cancellation(tmp_path: Path, story: Story) -> None:
+    """It is no answer, and perhaps it was to end the run. The damage is reported."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
         keep(journal, story())
         journal.post_sync(answer())
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE inbox SET message = '{}'")
-    with SQLiteJournal(path) as journal, pytest.raises(JournalError, match="an inbox holds"):
-        journal.inbox_sync("r")
+    with SQLiteJournal(path) as journal:
+        (message,) = journal.inbox_sync("r", "other")
+        assert isinstance(message, InboxCancel)
+        assert (message.run_id, message.words) == (
+            "r",
+            "cancelled by a message that cannot be read: Object missing required field `type`",
+        )
+        (damage,) = journal.check_sync().damage
+        assert damage.run_id == "r"
 
 
 def test_a_journal_without_an_inbox_gets_one(

@@ -20,6 +20,7 @@ from hookline.errors import JournalError
 from hookline.journal import InboxCancel, Record, SQLiteJournal
 from hookline.journal.connection import APPLICATION, MIGRATIONS, newest
 from hookline.journal.history import ANY_STEPS
+from hookline.journal.write_ahead_log import PAGE_SIZE
 from hookline.sessions import Sessions
 
 Story = Callable[..., list[Record]]
@@ -32,7 +33,7 @@ FIRST_TABLES = [
     "PRAGMA user_version = 1",
 ]
 """What makes the tables of version 1."""
-FRAME = 4096 + 24
+FRAME = PAGE_SIZE + 24
 
 # Writes runs, says so, and waits to be killed.
 WRITER = """
@@ -166,7 +167,7 @@ def test_a_file_whose_ids_are_out_of_order_is_checked_to_the_end(path: Path, sto
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'batches'"
         ((page,),) = connection.execute(query)
     content = bytearray(path.read_bytes())
-    start = (page - 1) * 4096
+    start = (page - 1) * PAGE_SIZE
     assert content[start] == 5  # a page that names others
     places = [start + int.from_bytes(content[start + n : start + n + 2]) for n in (12, 14)]
     one, other = (slice(place, place + 4) for place in places)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,11 +31,13 @@ from hookline.journal import (
     PostgresJournal,
     PromptSubmitted,
     Record,
+    RunFinished,
     RunStarted,
 )
 from hookline.journal.inbox import encode_message
 from hookline.journal.postgres import schema as tables
 from hookline.journal.postgres import writer
+from hookline.journal.postgres.database import Database
 from hookline.state import ToolResult
 from hookline.testing import Scripted, ScriptedDriver, call, say
 
@@ -195,6 +198,33 @@ def test_a_record_that_is_too_large_names_its_tool(
     with pytest.raises(JournalError, match=r"tool 'echo' in run 'r' has \d+ bytes.*takes 200"):
         claim.write(records).result()
     keep(journal, story("other", steps=0)[:1])
+
+
+def test_a_run_with_a_record_that_is_too_large_has_failed(
+    postgres_journal: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the journal too, with the tool and the size. It is not continued as if its process had died."""
+    monkeypatch.setattr(writer, "LARGEST_RECORD", 20_000)
+    did: list[int] = []
+
+    @tool
+    def dump(size: int) -> str:
+        """Return much."""
+        did.append(size)
+        return "x" * size
+
+    journal = postgres_journal()
+    driver = ScriptedDriver([call("dump", size=50_000), say("done")] * 2)
+    agent = AgentBuilder().with_driver(driver).with_tools(dump).with_journal(journal).build()
+    for result in (agent.run_sync("go", run_id="r"), agent.resume_sync("r")):
+        assert result.status is RunStatus.FAILED
+    (info,) = journal.runs_sync()
+    end = journal.read_sync("r")[-1]
+    assert isinstance(end, RunFinished)
+    assert (info.status, end.status) == (RunStatus.FAILED, RunStatus.FAILED)
+    assert re.search(r"a record of tool 'dump' in run 'r' has 50,\d+ bytes", end.reason)
+    assert did == [50_000]
+    assert journal.check_sync().ok
 
 
 def test_runs_are_moved_from_file_to_database(
@@ -397,19 +427,30 @@ def test_a_session_is_set_as_promised(postgres_journal: Make) -> None:
 
 
 @pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
+@pytest.mark.parametrize("processes", [0, 8])
 @pytest.mark.parametrize("mode", ["transaction", "statement", "session"])
 def test_a_pooler_that_shares_processes_is_refused(
-    mode: str, postgres: PostgresServer, postgres_journal: Make, story: Story
+    mode: str, processes: int, postgres: PostgresServer, postgres_journal: Make, story: Story
 ) -> None:
-    """With the remedy. In session mode it is as good as the server itself."""
-    pooler = PgBouncer(postgres, mode)
+    """With the remedy, also where each query goes to another process. In session mode it is as good as the server."""
+    pooler = PgBouncer(postgres, mode, "server_round_robin = 1")
+    url = postgres.url(port=pooler.port)
     try:
-        journal = postgres_journal(url=postgres.url(port=pooler.port))
+        warm = [psycopg.connect(url, autocommit=True) for _ in range(processes)]
+        with ThreadPoolExecutor(
+            processes or 1
+        ) as threads:  # each has a process of its own for a moment
+            list(threads.map(lambda each: each.execute("SELECT pg_sleep(0.2)"), warm))
+        for each in warm:
+            each.close()
+        journal = postgres_journal(url=url)
         if mode == "session":
             keep(journal, story())
             assert journal.read_sync("r") == story()
         else:
-            with pytest.raises(JournalError, match=f"pooler in {mode} mode.*session mode"):
+            with pytest.raises(
+                JournalError, match=r"pooler in transaction or statement mode.*session mode"
+            ):
                 journal.runs_sync()
         journal.close_sync()
     finally:
@@ -454,6 +495,18 @@ def test_the_password_is_shown_nowhere(postgres: PostgresServer) -> None:
         f"postgresql://ann:%zz{secret}@h/agents",
         f"host=h password='{secret}",
         f"{secret}",
+        *(
+            f"postgresql://ann:{each}@127.0.0.1:{postgres.port}/agents"
+            for mark in "/@#?%"
+            for each in (
+                f"{secret}{mark}{secret}",
+                f"{mark}{secret}",
+                f"{secret}{mark}",
+                f"12{mark}{secret}",
+            )
+        ),
+        f"postgresql://{secret}/{secret}@{secret}@127.0.0.1/agents",
+        f"postgresql://ann:{secret}/agents",
     )
     for each in wrong:
         with pytest.raises((JournalError, UsageError)) as caught:
@@ -462,6 +515,32 @@ def test_the_password_is_shown_nowhere(postgres: PostgresServer) -> None:
         while seen is not None:
             assert secret not in f"{seen!r}{seen}"
             seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+
+def test_a_connection_that_is_refused_says_why(
+    postgres: PostgresServer, postgres_journal: Make
+) -> None:
+    """An unknown role or database, or a schema that the role may not use, is not a server that cannot be reached."""
+    schema = postgres_journal()._database.schema
+    postgres.ask("CREATE ROLE stranger LOGIN")
+    try:
+        for url, words in (
+            (postgres.url(user="nobody"), "the server refuses the role or its password"),
+            (f"postgresql://{postgres.user}@127.0.0.1:{postgres.port}/none", "no such database"),
+            (
+                postgres.url(user="stranger"),
+                r"the role may not do this \(permission denied for schema",
+            ),
+        ):
+            with pytest.raises(JournalError, match=words):
+                PostgresJournal(url, schema=schema).runs_sync()
+        words = 'password authentication failed for user "ann"'
+        error = Database(postgres.url(), schema).journal_error(
+            psycopg.OperationalError(words), "read"
+        )
+        assert "the server refuses the role or its password" in str(error)
+    finally:
+        postgres.ask("DROP ROLE stranger")
 
 
 def test_the_url_comes_from_the_environment(

@@ -35,13 +35,13 @@ from hookline.journal import (
     RunStarted,
     RunTakenUp,
     SessionCreated,
-    SessionRecord,
     StepFinished,
     TextDelta,
     ToolProgress,
     decode,
     encode,
 )
+from hookline.journal.session import SessionRecord
 from hookline.state import Attachment, InferenceRequest, ToolCall, ToolResult, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 

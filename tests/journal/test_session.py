@@ -29,10 +29,10 @@ from hookline.journal import (
     decode,
     encode,
     fold_session,
-    session_entry,
     session_info,
-    stream_of,
+    summarise,
 )
+from hookline.journal.session import stream_of
 
 
 def records(*made: tuple[type[Record], dict[str, Any]]) -> list[Record]:
@@ -146,7 +146,7 @@ def test_a_list_says_what_the_records_add_up_to(made: list[Any]) -> None:
     written = records(*made)
     entry = RunInfo(run_id=stream_of("s"))
     for record in written:
-        entry = session_entry(entry, record)
+        entry = summarise(entry, [record])
     info, story = session_info(entry), fold_session(map(_again, written))
     assert (entry.kind, info.id, info.title) == ("session", story.session_id, story.title)
     assert (info.status, info.runs) == (story.status, len(story.members))

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.journal.write_ahead_log import LogReport, examine_log, log_size, read_log
+from hookline.journal.write_ahead_log import (
+    PAGE_SIZE,
+    LogReport,
+    examine_log,
+    log_size,
+    read_log,
+)
 
-PAGE, FRAME = 4096, 4096 + 24
+PAGE, FRAME = PAGE_SIZE, PAGE_SIZE + 24
 
 
 def make_log(
@@ -70,7 +76,7 @@ def test_no_log_and_an_empty_log_are_whole(tmp_path: Path) -> None:
     assert read_log(str(path)) == LogReport()
 
 
-@pytest.mark.parametrize("place", [0, 5, 9, 17, 25, 300, 4000])
+@pytest.mark.parametrize("place", [0, 5, 9, 17, 25, 300, 2000])
 def test_a_flip_in_every_frame_hides_what_is_behind_it(log: bytes, place: int) -> None:
     """Page number, commit mark, salt, checksum or page: the commits behind it are counted."""
     frames = (len(log) - 32) // FRAME
@@ -89,6 +95,20 @@ def test_a_flip_in_the_header_is_found(log: bytes, place: int) -> None:
     changed = bytearray(log)
     changed[place] ^= 1
     report = examine_log(bytes(changed))
+    assert not report.is_header_valid
+    assert report.is_damaged
+
+
+@pytest.mark.parametrize("page_size", [512, 4096])
+def test_a_log_without_its_header_has_pages_of_the_size_of_its_database(
+    tmp_path: Path, page_size: int
+) -> None:
+    """Journals of earlier versions have larger pages."""
+    path = make_log(tmp_path, page_size=page_size)
+    log = path.with_name("killed.db-wal")
+    log.write_bytes(bytes(32) + log.read_bytes()[32:])
+    report = read_log(str(path))
+    assert report is not None
     assert not report.is_header_valid
     assert report.is_damaged
 

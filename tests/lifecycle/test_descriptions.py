@@ -30,7 +30,7 @@ from hookline.adapters import (
 from hookline.capabilities import Hooks
 from hookline.errors import BuildError, RegistrationError
 from hookline.hooks import CompositeMatcher, Registration, Shape
-from hookline.lifecycle.descriptions import registrations_of
+from hookline.lifecycle.stack import registrations_of
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

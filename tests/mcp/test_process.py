@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
+import msgspec
 import pytest
 
+from hookline.command_hooks.handler import Level
 from hookline.errors import ToolSourceError
 from hookline.mcp import McpServer, McpServers
 from hookline.mcp.process import ServerProcess, read_message
@@ -371,13 +373,34 @@ async def test_a_server_imports_nothing_from_the_directory_it_starts_in(
             await McpServers(own).__aenter__()
 
 
+@pytest.mark.parametrize("name", ["tools/server.py", "tools/helper.py"])
+async def test_a_server_is_not_started_from_files_that_have_changed(
+    tmp_path: Path, name: str
+) -> None:
+    """Whoever changed them: a command on the host, another tool, the server itself."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/server.py").write_text("raise SystemExit('as it was')")
+    server = McpServer.stdio(sys.executable, ["tools/server.py"], cwd=tmp_path)
+    command = cast(ServerCommand, server.target).pin_files(Level.PROJECT, tmp_path)
+    pinned = msgspec.structs.replace(server, target=command)
+    with pytest.raises(ToolSourceError, match="as it was"):
+        await McpServers(pinned).__aenter__()
+    (tmp_path / name).write_text("raise SystemExit('changed')")
+    with pytest.raises(ToolSourceError, match=r"not started: .* has changed since it was trusted"):
+        await McpServers(pinned).__aenter__()
+
+
 def test_the_directory_of_a_servers_script_is_held(tmp_path: Path) -> None:
     """A server that is started again must be the same: neither commands nor tools write there."""
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/server.py").write_text("")
     server = McpServer.stdio("python3", ["tools/server.py", "src"], cwd=tmp_path)
     held = McpServers(server, McpServer.http("https://b.example/mcp", name="far")).protected_files()
-    assert held == {str(tmp_path / "tools")}
+    assert held == {str(tmp_path / "tools"), str(tmp_path / "tools/server.py")}
+    (tmp_path / "lib").mkdir()
+    more = McpServer.stdio("python3", ["x.py"], cwd=tmp_path, files=[tmp_path / "lib"])
+    missing = str(tmp_path / "x.py")  # nobody may make it
+    assert McpServers(more).protected_files() == {str(tmp_path / "lib"), missing}
 
 
 def test_the_directory_of_a_servers_script_is_held_wherever_it_starts(

@@ -259,10 +259,24 @@ def test_a_command_outside_the_sandbox_must_be_named() -> None:
     assert Rules(allow="exec(argv=git push *, place=host)").judge(call).decision == "allow"
 
 
+def test_the_network_must_be_named() -> None:
+    """A model can ask for it with any command: a rule about the command alone says nothing about that."""
+    call = made("bash", command="npm install x", network=True)
+    for rule in ("bash", "bash(npm install *)", "bash(command=npm install *)", "*"):
+        assert Rules(allow=rule).judge(call).decision is None
+        assert Rules(deny=rule).judge(call).decision == "deny"
+    assert suggest_rule(call) == Rule("bash", "command=npm install *, network=true")
+    assert Rules(allow=str(suggest_rule(call))).judge(call).decision == "allow"
+    without = made("bash", command="npm install x", network=False)
+    assert Rules(allow="bash(npm install *)").judge(without).decision == "allow"
+    both = made("bash", command="npm install x", network=True, place="host")
+    assert Rules(allow=str(suggest_rule(call))).judge(both).decision is None
+
+
 @pytest.mark.parametrize(
     ("rule", "place", "decision"),
     [
-        ("bash(place=host)", None, None),
+        ("bash(place=host)", None, "deny"),
         ("bash(place=host)", "host", "deny"),
         ("bash(place=host)", "workspace", None),
         ("bash(place=workspace)", None, "deny"),
@@ -271,11 +285,22 @@ def test_a_command_outside_the_sandbox_must_be_named() -> None:
     ],
 )
 def test_a_rule_can_forbid_a_place(rule: str, place: str | None, decision: str | None) -> None:
-    """A call that names none may run in any place but the host, which only the user can have chosen for it."""
+    """A call that names none may run in any place, unless it is known which one its tool chooses."""
     call = made("bash", command="ls", place=place)
     assert Rules(deny=rule).judge(call).decision == decision
     without = made("bash", command="ls") if place is None else call
     assert Rules(deny=rule).judge(without).decision == decision
+    for usual in ("host", "workspace"):
+        named = made("bash", command="ls", place=place or usual)
+        known = Rules(deny=rule).judge(call, defaults={"place": usual})
+        assert known.decision == Rules(deny=rule).judge(named).decision
+
+
+def test_a_rule_that_allows_does_not_see_defaults() -> None:
+    """Who has chosen the host for all commands need not name it in each rule."""
+    rules = Rules(allow="bash(make *)")
+    call = made("bash", command="make test")
+    assert rules.judge(call, defaults={"place": "host"}).decision == "allow"
 
 
 def test_a_rule_about_a_command_covers_it_in_the_sandbox() -> None:
@@ -380,8 +405,9 @@ def test_forbidding_a_path_is_forbidding_every_way_to_it() -> None:
     rule = Rule.parse("read(.env)")
     assert rule.covers(made("read", path=".env"))
     assert not rule.covers(made("search", path=".env", pattern="x"))
-    for tool in ("read", "list", "search"):
+    for tool in ("read", "list", "search", "edit"):
         assert rule.touches(made(tool, path=".env"))
+    assert not Rule.parse("edit(.env)").touches(made("read", path=".env"))
     assert not rule.touches(made("write", path=".env"))
     assert Rule.parse("write(a.txt)").touches(made("edit", path="a.txt"))
     assert Rule.parse("files.edit(a.txt)").touches(made("write", path="a.txt"))

@@ -46,6 +46,7 @@ class Project:
         hook = {
             "on": "before_tool_use",
             "command": "./check.sh",
+            "files": ["lib.sh"],
             "env": {"LOG": str(self.log)},
             **options,
         }

@@ -51,7 +51,7 @@ def test_the_site_is_built_and_has_every_page_and_every_public_name(
     for module in script.reference.modules():
         text = (html / "docs/reference" / module / "index.html").read_text(encoding="utf-8")
         anchors = script.Page(text).anchors
-        names = script.reference.exported(module)
+        names = script.reference.exported_names(module)
         assert [name for name in names if f"{module}.{name}" not in anchors] == []
     text = (html / "index.html").read_text(encoding="utf-8")
     assert "Content-Security-Policy" in text

@@ -36,7 +36,7 @@ def problems(script: Any, text: str) -> list[str]:
     page, found = rows(text), []
     for module in script.modules():
         said = page.get(module, {})
-        for name in script.reference.exported(module):
+        for name in script.reference.exported_names(module):
             files = script.users(module, name)
             shown = said.get(name, "")
             if not (shown.strip("`") in files or (shown == script.REASON and not files)):

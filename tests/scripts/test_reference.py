@@ -25,7 +25,7 @@ def test_the_page_is_up_to_date(script: dict[str, Any]) -> None:
 @pytest.mark.parametrize("package", ["hookline", "hookline.state", "hookline.command_hooks"])
 def test_it_lists_what_python_exports(script: dict[str, Any], package: str) -> None:
     """Reading the source gives the names that an import gives."""
-    assert script["exported"](package) == sorted(importlib.import_module(package).__all__)
+    assert script["exported_names"](package) == sorted(importlib.import_module(package).__all__)
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,10 @@ from hookline.journal import (
     RunStarted,
     SessionRunAdded,
     fold,
-    start_of,
     story_of,
-    stream_of,
 )
+from hookline.journal.record import start_of
+from hookline.journal.session import stream_of
 from hookline.journal.sqlite import JournalFile
 from hookline.journal.writer import Writer
 from hookline.playback import backtest

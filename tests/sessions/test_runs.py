@@ -13,7 +13,8 @@ from session_setup import SessionSetup
 
 from hookline import Decision, RunStatus
 from hookline.errors import HookError, SessionError, UsageError
-from hookline.journal import Record, SessionStatusChanged, hooks_in, stream_of
+from hookline.journal import Record, SessionStatusChanged, hooks_in
+from hookline.journal.session import stream_of
 from hookline.lifecycle import SessionHookContext
 from hookline.sessions import Session, SessionStatus
 from hookline.state import InferenceRequest, UserMessage, check_transcript

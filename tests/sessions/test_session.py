@@ -10,7 +10,8 @@ from session_setup import SessionSetup
 
 from hookline import Decision, HookOutcome, RunStatus, Sessions
 from hookline.errors import SessionError, UnknownSessionError, UsageError
-from hookline.journal import TextDelta, stream_of
+from hookline.journal import TextDelta
+from hookline.journal.session import stream_of
 from hookline.sessions import SessionInfo, SessionStatus
 from hookline.state import Attachment, check_transcript
 from hookline.testing import call, calls, say

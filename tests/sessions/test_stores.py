@@ -18,7 +18,8 @@ from session_setup import SessionSetup
 
 from hookline import Decision, RunStatus, Sessions, SQLiteJournal
 from hookline.errors import JournalError, SessionConflictError, SessionError
-from hookline.journal import MemoryJournal, stream_of
+from hookline.journal import MemoryJournal
+from hookline.journal.session import stream_of
 from hookline.state import ResultStatus
 from hookline.testing import call, say
 

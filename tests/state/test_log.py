@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hookline.state import Log
-from hookline.state.log import BLOCK
+from hookline.state.frozen import BLOCK
 
 
 class Item:

@@ -106,7 +106,9 @@ def test_the_nightly_back_test_fails_when_a_decision_would_change(project: Proje
     (project.path / "hookline.toml").write_text(rule)
     (project.path / "a.txt").write_text("a\n")
     model = project.script({"call": "read", "args": {"path": "a.txt"}}, {"say": "It is a."})
-    first = f'hookline trust; hookline run --journal runs.db --model {model} "Read it."'
+    first = (
+        f'hookline trust; hookline run --model {model} "Read it."; hookline journal backup runs.db'
+    )
     assert project.shell(first).returncode == 0
     same = project.shell(step["run"])
     assert same.returncode == 0, same.stdout + same.stderr

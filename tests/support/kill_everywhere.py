@@ -297,10 +297,9 @@ class Watched:
         return getattr(self._claim, name)
 
     def write(self, records: Any) -> Any:
-        """What is committed when this returns is counted: all, in a file that nobody else writes."""
+        """A batch counts when its commit is known: in a file at once, in a database when the loop has its answer."""
         written = self._claim.write(records)
-        written.result()
-        self._life.at("commit")
+        written.add_done_callback(lambda done: done.exception() or self._life.at("commit"))
         return written
 
 

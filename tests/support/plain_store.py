@@ -6,25 +6,20 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
-from msgspec.structs import replace
 from plain_inbox import PlainInbox, done_future
 
 from hookline.errors import JournalError, RunInUseError, UnknownRunError
 from hookline.journal import (
     EarlierRun,
-    PromptSubmitted,
     Record,
     RunInfo,
-    RunStarted,
     SessionInfo,
-    StatusChanged,
-    StepFinished,
     decode,
     encode,
-    session_entry,
     session_info,
-    stream_of,
+    summarise,
 )
+from hookline.journal.session import stream_of
 from hookline.state import RunStatus
 
 
@@ -145,25 +140,4 @@ def _owners(info: RunInfo) -> list[str]:
 
 def _entry(run_id: str, records: Sequence[Record]) -> RunInfo:
     assert [record.seq for record in records] == list(range(len(records)))
-    info = RunInfo(
-        run_id=run_id,
-        records=len(records),
-        started_at=records[0].at,
-        updated_at=records[-1].at,
-    )
-    for record in records:
-        info = session_entry(info, record)
-        if isinstance(record, RunStarted):
-            info = replace(
-                info,
-                status=RunStatus.RUNNING,
-                session_id=record.session_id,
-                parent_run_id=record.parent_run_id,
-            )
-        elif isinstance(record, StatusChanged):
-            info = replace(info, status=record.status)
-        elif isinstance(record, PromptSubmitted):
-            info = replace(info, prompt=info.prompt or record.text)
-        elif isinstance(record, StepFinished):
-            info = replace(info, steps=info.steps + 1)
-    return info
+    return summarise(RunInfo(run_id=run_id), records)

@@ -166,7 +166,7 @@ class Standby(PostgresServer):
 class PgBouncer:
     """A pooler in front of a server."""
 
-    def __init__(self, server: PostgresServer, mode: str) -> None:
+    def __init__(self, server: PostgresServer, mode: str, *settings: str) -> None:
         assert PGBOUNCER is not None
         self._place = tempfile.TemporaryDirectory(prefix="pgbouncer-", ignore_cleanup_errors=True)
         self.port = free_port()
@@ -178,6 +178,7 @@ class PgBouncer:
             "[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
             f"auth_type = trust\nauth_file = {place / 'users'}\npool_mode = {mode}\n"
+            + "".join(f"{each}\n" for each in settings)
         )
         for each in (place, *place.iterdir()):
             if os.geteuid() == 0:

@@ -40,6 +40,7 @@ from hookline.journal import (
     story_of,
 )
 from hookline.journal.record import hooks_in
+from hookline.journal.session import stream_of
 from hookline.journal.writer import RunClaim
 from hookline.sessions import Sessions
 from hookline.state import Decision, ResultStatus, RunStatus, check_transcript
@@ -238,9 +239,16 @@ class Chaos:
                 self.sessions.setdefault(session, []).append(run_id)
             self.journal.submit_sync(agent, f"go {run_id}", run_id=run_id, session=session)
 
-    def go(self, runs: int, *, between: tuple[float, float]) -> None:
-        """Drive them to their ends, and break something every so many seconds."""
+    def go(
+        self,
+        runs: int,
+        *,
+        between: tuple[float, float],
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Drive them to their ends, break something every so many seconds, and report it."""
         self.submit(runs)
+        report(f"{runs} runs are submitted")
         for _ in range(WORKERS):
             self.start()
         people = threading.Thread(target=self.answer_all, daemon=True)
@@ -253,6 +261,7 @@ class Chaos:
             if time.monotonic() >= blow and left:
                 self.strike(left, runs)
                 blow = self.next_blow(between)
+                report(f"{left} of {runs} runs are left, after {dict(self.counts)}")
             time.sleep(0.1)
         self.is_over.set()
         people.join()
@@ -267,12 +276,14 @@ class Chaos:
         return sum(info.parent_run_id is None and is_over(info.status) for info in infos)
 
     def answer_all(self) -> None:
-        """Say yes to everything, until all is over."""
+        """Say yes to everything, until all is over. A run that was taken up since is answered again."""
+        answered: dict[str, int] = {}
         while not self.is_over.wait(0.1):
             with suppress(HooklineError):
                 for info in self.journal.runs_sync(status=RunStatus.PAUSED):
-                    if info.parent_run_id is None:
+                    if info.parent_run_id is None and answered.get(info.run_id) != info.records:
                         asyncio.run(self.answer(info.run_id))
+                        answered[info.run_id] = info.records
 
     async def answer(self, run_id: str) -> None:
         """Say yes to the questions of a run."""
@@ -321,7 +332,8 @@ def faults(chaos: Chaos) -> Iterator[str]:
         yield from _results(journal, run_id, each, effects)
     for session, members in chaos.sessions.items():
         yield from _turns(journal, session, [records[each] for each in members])
-    yield from _lost(records, lines(folder, "commits"))
+    talks = {stream_of(each): journal.read_sync(stream_of(each)) for each in chaos.sessions}
+    yield from _lost(records | talks, lines(folder, "commits"))
     yield from _hooks(records, folder)
     for what, times in effects.items():
         if times > 1 and what.startswith(("pay ", "order ")):
@@ -396,7 +408,7 @@ def _lost(records: dict[str, list[Record]], commits: Iterable[Line]) -> Iterator
     known = {run_id: [digest(each) for each in of_run] for run_id, of_run in records.items()}
     for line in commits:
         said, seq, run_id = line.what.split(" ", 2)
-        if run_id.startswith("run-") and known[run_id][int(seq) : int(seq) + 1] != [said]:
+        if known.get(run_id, [])[int(seq) : int(seq) + 1] != [said]:
             yield f"record {seq} of {run_id} was committed by {line.pid}, and is not there"
 
 
@@ -438,8 +450,9 @@ def summary(chaos: Chaos) -> dict[str, int]:
     records = [each for info in infos for each in chaos.journal.read_sync(info.run_id)]
     steps = [each.step for each in records if isinstance(each, StepFinished)]
     results = [result for step in steps for result in step.results]
+    kinds = {"kill": "workers killed", "cut": "connections cut", "server": "server crashed"}
     return {
-        **chaos.counts,
+        **{name: chaos.counts[kind] for kind, name in kinds.items()},
         "runs": len(infos),
         "records": len(records),
         "in sessions": sum(map(len, chaos.sessions.values())),

@@ -366,6 +366,8 @@ def test_a_tool_says_with_which_arguments_it_changes_nothing() -> None:
         ToolDefinitionError, match=r"pure_with names 'dry', .* There are: to, dry_run"
     ):
         tool(send, pure_with={"dry": True})
+    with pytest.raises(ToolDefinitionError, match="defaults names 'dry'"):
+        tool(send, defaults={"dry": True})
 
 
 @tool

@@ -18,7 +18,7 @@ def test_runs_survive_everything(
     """Each has one result; nothing is lost, nothing happens twice, and every doubt is reported."""
     chaos = worker_chaos.Chaos(postgres, journal, tmp_path)
     try:
-        chaos.go(60, between=(1.5, 3))
+        chaos.go(60, between=(1, 2))
     finally:
         chaos.close()
     print(worker_chaos.summary(chaos))

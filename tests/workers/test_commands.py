@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from postgres_server import PostgresServer, wait_until
 
-from hookline import AgentBuilder, RunStatus
+from hookline import AgentBuilder, HookOutcome, RunStatus
+from hookline.capabilities import Subagent, Subagents
 from hookline.cli.main import main
 from hookline.journal import PostgresJournal, RunQueued
-from hookline.testing import ScriptedDriver, say
+from hookline.testing import ScriptedDriver, call, say
 from hookline.workers import QueueJournal
 
 AGENTS = """
@@ -43,7 +44,7 @@ def here(
     return run
 
 
-def start(work: Any, target: str, schema: str = "") -> subprocess.Popen[bytes]:
+def start(work: Any, *target: str, schema: str = "") -> subprocess.Popen[bytes]:
     """Start `hookline worker`."""
     place = Path(__file__).parents[1] / "support"
     code = f"import sys; sys.path.append({str(place)!r}); from hookline.cli.main import main; sys.exit(main())"
@@ -51,7 +52,7 @@ def start(work: Any, target: str, schema: str = "") -> subprocess.Popen[bytes]:
     database += ["--schema", schema or work.journal.database.schema]
     with (work.folder / "errors").open("ab") as errors:
         worker = subprocess.Popen(
-            [sys.executable, "-c", code, "worker", *database, "--grace", "5", target],
+            [sys.executable, "-c", code, "worker", *database, "--grace", "5", *target],
             cwd=work.folder,
             stderr=errors,
         )
@@ -81,7 +82,7 @@ def test_runs_are_submitted_and_driven(work: Any, here: Any) -> None:
     question = asked.split("yes: ")[1].splitlines()[0].split()[-1]
     assert here("approve", "q", question) == (
         0,
-        "run q has the answer now, and is queued for a worker.",
+        "run q has the answer now, and a worker continues it.",
     )
     work.wait_for_call("q", 0)
     work.wait_for("q", RunStatus.PAUSED)
@@ -119,6 +120,54 @@ def test_resume_queues_a_run_and_waits_for_workers(
     assert "run 'own' was not submitted" in here("resume", "own")[1]
 
 
+def test_an_answer_for_a_child_queues_the_run_above_it(work: Any, here: Any) -> None:
+    """As one transaction, whichever of the two is named."""
+
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    helper = Subagent("helper", "Helps.", model=ScriptedDriver([call("pay")] * 2))
+    spawn = call("spawn_subagent", agent="helper", prompt="Pay.")
+    builder = AgentBuilder().with_driver(ScriptedDriver([spawn] * 2)).with_tools(pay)
+    builder.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("?"), tier="policy", matcher="pay", name="asks"
+    )
+    agent = builder.with_capability(Subagents(helper)).with_journal(work.journal).build()
+    for command, *more in (("approve", "call_1_1"), ("cancel",)):
+        work.journal.submit_sync("bank", "Pay.", run_id=command)
+        agent.resume_sync(command)
+        table = f"{work.journal.engine_schema}.workflow_status"
+        work.postgres.ask(f"UPDATE {table} SET status = 'SUCCESS'")
+        child = next(each for each in work.journal.runs_sync() if each.parent_run_id == command)
+        assert here(command, child.run_id, *more)[0] == 0
+        assert [status for _, status in work.entries()][-2:] == ["SUCCESS", "ENQUEUED"]
+
+
+def test_the_record_of_a_cancellation_has_the_role(work: Any, here: Any) -> None:
+    """Also if no worker drove the run, and the name is what somebody says."""
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    assert here("cancel", "r", "--by", "zoe")[0] == 0
+    ended = work.journal.read_sync("r")[-1]
+    assert "cancelled by zoe (database role boss)" in str(ended)
+
+
+def test_the_queue_of_an_application_is_named(work: Any, here: Any) -> None:
+    """Its engine has its tables elsewhere. Nothing comes into a second queue."""
+    schema = work.journal.database.schema
+    place = f"{schema}_app"
+    with QueueJournal(work.postgres.url(), schema=schema, engine_schema=place) as application:
+        application.migrate_sync()
+    named = ["--engine-schema", place]
+    assert here("submit", *named, "--agent", "bank", "--id", "r", "Pay.")[0] == 0
+    assert "waits: no live worker works on queue 'default'" in here("runs", *named)[1]
+    assert here("queue", "set", *named, "default", "--max-length", "5")[0] == 0
+    assert here("cancel", *named, "r") == (0, "run r is over: cancelled.")
+    assert len(work.postgres.ask(f"SELECT 1 FROM {place}.workflow_status")) == 1
+    assert work.entries() == []
+    work.postgres.ask(f"DROP SCHEMA {place} CASCADE")
+
+
 def test_commands_say_what_to_do_without_tables_for_workers(
     postgres: PostgresServer, here: Any, work: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,7 +182,7 @@ def test_commands_say_what_to_do_without_tables_for_workers(
     for words in (["submit", "--agent", "a", "b"], ["resume", "r"]):
         assert main([words[0], *database, *words[1:]]) == 1, words
         assert remedy in capsys.readouterr().err
-    assert start(work, "shop:AGENTS", "without_queue").wait() == 1
+    assert start(work, "shop:AGENTS", schema="without_queue").wait() == 1
     assert remedy in work.errors()
     assert "Traceback" not in work.errors()
     postgres.ask("DROP SCHEMA without_queue CASCADE")
@@ -145,16 +194,25 @@ def test_commands_say_what_to_do_without_tables_for_workers(
         ("nowhere:AGENTS", "there is no module 'nowhere'"),
         ("shop:WRONG", "does not map names to agents"),
         ("shop:MISSING", "has no 'MISSING'"),
+        ("leaves:AGENTS", "'leaves:AGENTS' cannot be loaded: leaves.py:1: SystemExit: 3"),
     ],
 )
 def test_a_worker_without_agents_takes_nothing(
     work: Any, here: Any, target: str, words: str
 ) -> None:
     """It exits with 6."""
+    (work.folder / "leaves.py").write_text("raise SystemExit(3)")
     assert here("submit", "--agent", "bank", "--id", "r", "Pay.")[0] == 0
     assert start(work, target).wait() == 6, work.errors()
     assert words in work.errors()
     assert work.entries() == [("r:start", "ENQUEUED")]
+
+
+def test_a_worker_that_cannot_start_logs_why(work: Any, here: Any) -> None:
+    """Also as JSON, which has no text with values in it otherwise."""
+    worker = start(work, "--log", "json", "shop:AGENTS", schema="nowhere")
+    assert worker.wait() == 1
+    assert "its tables are not there. Run hookline database migrate" in work.errors()
 
 
 def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:

@@ -34,6 +34,16 @@ def test_the_unit_of_systemd_starts_a_worker() -> None:
     assert (service["KillMode"], service["RestartPreventExitStatus"]) == ("mixed", "6")
 
 
+def test_the_timer_of_systemd_prunes() -> None:
+    """It has a service of its name, and a time."""
+    timer, service = configparser.ConfigParser(), configparser.ConfigParser(interpolation=None)
+    timer.read(ROOT / "examples/workers/hookline-prune.timer")
+    service.read(ROOT / "examples/workers/hookline-prune.service")
+    assert timer["Timer"]["OnCalendar"] == "*-*-* 03:30"
+    assert service["Service"]["Type"] == "oneshot"
+    assert service["Service"]["ExecStart"].endswith("/prune.py")
+
+
 def test_the_compose_file_starts_workers() -> None:
     """What a service names is there, and its command is one."""
     composed = yaml.safe_load((ROOT / "examples/workers/compose.yaml").read_text())
@@ -44,6 +54,10 @@ def test_the_compose_file_starts_workers() -> None:
         assert {each.split(":")[0] for each in service.get("volumes", [])} <= {*composed["volumes"]}
     worker = services["worker"]
     assert int(worker["stop_grace_period"].removesuffix("s")) > grace_of(worker["command"])
+    urls = {
+        services[name]["environment"]["HOOKLINE_DATABASE_URL"] for name in ("worker", "migrate")
+    }
+    assert len(urls) == 2, "workers have a role of their own"
     migrate = make_parser(every=True).parse_args(services["migrate"]["command"][1:])
     assert (migrate.run, migrate.workers) == ("journal:migrate", True)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from typing import Any
 
 import pytest
 from postgres_server import PostgresServer, wait_until
 
-from hookline import RunStatus
+from hookline import AgentBuilder, RunStatus
 from hookline.errors import UsageError
-from hookline.workers import QueueJournal
+from hookline.testing import ScriptedDriver, say
+from hookline.workers import QueueJournal, Worker
 
 
 def count(postgres: PostgresServer, journal: QueueJournal, condition: str) -> int:
@@ -79,6 +81,82 @@ def over(work: Any, start: str) -> list[str]:
     return [info.run_id for info in infos if info.run_id.startswith(start)]
 
 
+def test_a_full_worker_takes_nothing(work: Any) -> None:
+    """Its places are those of all its queues. What it leaves, another worker has; until then it counts as waiting."""
+    journal = work.journal
+    work.start(queues=["a", "b"], concurrency=1)
+    held = work.hold("long", 0)
+    journal.submit_sync("bank", "Pay.", run_id="long", queue="a")
+    work.wait_for_call("long", 0)
+    for name in ("s", "t"):
+        journal.submit_sync("bank", "Pay.", run_id=name, queue="b")
+    time.sleep(2)  # it looks twice a second
+    assert dict(work.entries())["s:start"] == "ENQUEUED"
+    assert [(each.queue, each.length) for each in journal.measure_queues()] == [("b", 2)]
+    waits = journal.why_waiting_sync(*journal.runs_sync())
+    assert waits.keys() == {"s", "t"}
+    assert waits["s"] == "others are before it in queue 'b', or its workers are full"
+    other = work.start(queues=["b"])
+    for name in ("s", "t"):
+        work.wait_for(name, RunStatus.COMPLETED)
+        assert {pid for _, pid in work.calls(name)} == {other.pid}
+    held.unlink()
+    work.wait_for("long", RunStatus.COMPLETED)
+
+
+async def test_answers_that_come_while_a_run_is_driven_take_no_places(work: Any) -> None:
+    """Each has an entry, which waits until the run is at rest. Others are driven meanwhile."""
+    work.start(concurrency=2)
+    held = work.hold("long", 0)
+    await work.journal.submit("bank", "Pay.", run_id="long")
+    await asyncio.to_thread(work.wait_for_call, "long", 0)
+    for number in range(3):
+        await work.journal.enqueue("long", f"answer-{number}", "default")
+        entry = f"long:answer-{number}"
+        await asyncio.to_thread(
+            wait_until, lambda entry=entry: dict(work.entries())[entry] == "PENDING", "it is taken"
+        )
+    await work.journal.submit("bank", "Pay.", run_id="other")
+    await asyncio.to_thread(work.wait_for, "other", RunStatus.COMPLETED)
+    held.unlink()
+    await asyncio.to_thread(work.wait_for, "long", RunStatus.COMPLETED)
+
+
+def test_places_are_those_of_all_queues_together(work: Any) -> None:
+    """Also when runs wait in several queues as the worker starts. All are driven, and never more at once."""
+    names = [f"r{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        work.journal.submit_sync("bank", "Pay.", run_id=name, queue="ab"[number % 2])
+    held = [work.hold(name, 0) for name in names]
+    work.start(queues=["a", "b"], concurrency=2)
+    taken = "status = 'PENDING'"
+    wait_until(lambda: count(work.postgres, work.journal, taken) >= 2, "it has taken some")
+    time.sleep(1.5)
+    assert count(work.postgres, work.journal, taken) == 2
+    for path in held:
+        path.unlink()
+    for name in names:
+        work.wait_for(name, RunStatus.COMPLETED)
+
+
+def test_a_run_that_others_could_not_drive_finds_a_place(
+    journal: QueueJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its queue is looked at less often. While another one has many runs, a place is left to it after some time."""
+    now = 0.0
+    monkeypatch.setattr("hookline.workers.worker.time.monotonic", lambda: now)
+    hello = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).build()
+    worker = Worker(journal, {"hello": hello}, concurrency=1)
+    assert [worker._count_free(name) for name in ("default", "default/hello")] == [1, 1]
+    worker._entries.append("r:start")
+    now = 31.0
+    assert worker._count_free("default/hello") == 0
+    worker._entries.clear()
+    assert worker._count_free("default") == 0
+    assert worker._count_free("default/hello") == 1
+    assert worker._count_free("default") == 1
+
+
 def test_schedules_submit_runs(postgres: PostgresServer, journal: QueueJournal) -> None:
     """Of many workers one does it. What was due while there was none is submitted once."""
     every_day = journal.set_schedule_sync(
@@ -112,6 +190,9 @@ def test_schedules_submit_runs(postgres: PostgresServer, journal: QueueJournal) 
         ("61 * * * *", "UTC", "'61 * * * *' is not a cron line"),
         ("* * * * * *", "UTC", "is not a cron line"),
         ("", "UTC", "is not a cron line"),
+        ("0 0 30 2 *", "UTC", "never happens"),
+        ("R R * * *", "UTC", "is not a cron line"),
+        ("R(0-9) 2 * * *", "UTC", "is not a cron line"),
         ("* * * * *", "Nowhere/At all", "no time zone"),
         ("* * * * *", "../../etc/passwd", "no time zone"),
     ):

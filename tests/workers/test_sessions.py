@@ -12,14 +12,8 @@ from postgres_server import wait_until
 
 from hookline import AgentBuilder, RunStatus, SQLiteJournal
 from hookline.errors import JournalError, UsageError
-from hookline.journal import (
-    PostgresJournal,
-    Questions,
-    RunStarted,
-    post_answer,
-    post_cancel,
-    start_of,
-)
+from hookline.journal import PostgresJournal, Questions, RunStarted, post_answer, post_cancel
+from hookline.journal.record import start_of
 from hookline.sessions import Sessions
 from hookline.state import Decision
 from hookline.testing import ScriptedDriver, say

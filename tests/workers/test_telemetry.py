@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from opentelemetry.sdk.trace import TracerProvider
 from otlp_receiver import attributes_of, receiving
 from postgres_server import wait_until
 
@@ -65,8 +66,11 @@ def test_an_operator_sees_a_worker(work: Any, tmp_path: Path) -> None:
     """Its health, the queue while runs wait, their spans, and lines of JSON in which nobody says anything."""
     (tmp_path / "shop.py").write_text(AGENTS.format(folder=str(tmp_path)))
     journal = work.journal
-    for number in range(3):
-        journal.submit_sync("shop", "For Nightingale.", run_id=f"r{number}")
+    with TracerProvider().get_tracer("shop").start_as_current_span("order") as order:
+        journal.submit_sync("shop", "For Nightingale.", run_id="r0")
+    above = order.get_span_context()
+    for name in ("r1", "r2"):
+        journal.submit_sync("shop", "For Nightingale.", run_id=name)
     journal.submit_sync("shop", "Later.", run_id="later", delay=3600)
     (waiting,) = journal.measure_queues()
     assert (waiting.queue, waiting.length) == ("default", 3)
@@ -116,7 +120,14 @@ def test_an_operator_sees_a_worker(work: Any, tmp_path: Path) -> None:
         about = [attributes_of(each) for each in runs]
         statuses = {each["hookline.run.id"]: each["hookline.run.status"] for each in about}
         assert statuses == {"r0": "completed", "r1": "handed_over"}
-        assert not any(each.parent_span_id for each in runs)
+        assert not any(each["hookline.run.resumed"] for each in about), "workers began them"
+        # That of whoever submitted the run, in another process.
+        parents = {
+            each["hookline.run.id"]: (run.trace_id.hex(), run.parent_span_id.hex())
+            for each, run in zip(about, runs, strict=True)
+        }
+        assert parents["r0"] == (f"{above.trace_id:032x}", f"{above.span_id:016x}")
+        assert not parents["r1"][1]
         assert receiver.points("hookline.runs")
         sent = receiver.text()
     lines = [json.loads(line) for line in log.read_text().splitlines()]

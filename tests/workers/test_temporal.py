@@ -173,7 +173,7 @@ def test_answers_continue_a_run_that_waits(
     (question,) = asyncio.run(Questions.read(work.journal, "r")).open
     database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
     assert main(["approve", *database, "r", question.id]) == 0
-    assert "is queued for a worker" in capsys.readouterr().out
+    assert "and a worker continues it" in capsys.readouterr().out
     work.start()
     work.wait_for("r", RunStatus.COMPLETED)
     assert [number for number, _ in work.calls("r")] == [0, 1, 2]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from postgres_server import wait_until
+from postgres_server import PostgresServer, wait_until
 
 from hookline import AgentBuilder, RunStatus
 from hookline.errors import BuildError, NewerRunError, QueueFullError, UsageError
-from hookline.journal import RunStarted, RunTakenUp
+from hookline.journal import RunStarted, RunTakenUp, post_cancel
 from hookline.testing import ScriptedDriver, say
 from hookline.workers import QueueJournal
+from hookline.workers.registry import place_for, place_of_newer
 
 
 def why(work: Any, run_id: str) -> str:
@@ -69,7 +71,7 @@ def test_a_run_of_a_newer_hookline_waits_for_one(work: Any) -> None:
     wait_until(lambda: any("parked" in id for id, _ in work.entries()), "it is put aside")
     with pytest.raises(NewerRunError, match="record version 9"):
         work.journal.read_sync("r")
-    assert "written by a newer Hookline" in why(work, "r")
+    wait_until(lambda: "written by a newer Hookline" in why(work, "r"), "it is in that place alone")
     work.journal.submit_sync("bank", "Pay.", run_id="other")
     work.wait_for("other", RunStatus.COMPLETED)
     again = work.start(record_version=9)
@@ -123,7 +125,17 @@ def test_versions_that_are_accepted_are_a_list() -> None:
     assert (agent.definition.version, agent.definition.accepts) == ("2", ("1.4", ""))
 
 
-def test_a_queue_has_a_maximum_length(journal: QueueJournal) -> None:
+def test_places_of_runs_that_wait_are_all_different() -> None:
+    """Whatever agents and versions are called."""
+    pairs = [("bank", None), ("bank", "1"), ("bank@1", None), ("bank@", "1"), ("bank", "@1")]
+    pairs += [("newer than 3", None), ("a/b", None), ("bank%401", None), ("b", ""), ("b@", None)]
+    places = [place_for(*each) for each in pairs] + [place_of_newer(3)]
+    assert len(set(places)) == len(places)
+    assert place_for("bank", "1.4") == "bank@1.4"
+    assert not any("/" in each for each in places)
+
+
+def test_a_queue_has_a_maximum_length(postgres: PostgresServer, journal: QueueJournal) -> None:
     """What is there already may be submitted again. Other queues have their own."""
     journal.set_max_length_sync("default", 2)
     for name in ("a", "b", "b"):
@@ -134,10 +146,25 @@ def test_a_queue_has_a_maximum_length(journal: QueueJournal) -> None:
     journal.submit_sync("bank", "Pay.", run_id="a", delay=10_000)
     journal.submit_sync("bank", "Pay.", run_id="other", queue="night")
     assert sorted(each.run_id for each in journal.runs_sync()) == ["a", "b", "other"]
-    journal.set_max_length_sync("default", 3)
+    for _ in range(2):  # the runs that wait are counted, not what the engine has of them
+        asyncio.run(post_cancel(journal, "a", by="ann"))
+    with pytest.raises(QueueFullError, match=full):
+        journal.submit_sync("bank", "Pay.", run_id="c")
+    schema = journal.database.schema
+    postgres.ask(f"UPDATE {schema}.runs SET status = 'cancelled' WHERE run_id = 'a'")
+    journal.submit_many_sync("bank", {"e": "Pay.", "b": "Pay."})
+    with pytest.raises(QueueFullError, match=full):
+        journal.submit_many_sync("bank", {"b": "Pay.", "c": "Pay."})
+    postgres.ask(f"UPDATE {schema}.runs SET status = 'queued' WHERE run_id = 'a'")
+    journal.set_max_length_sync("default", 4)
     journal.submit_sync("bank", "Pay.", run_id="c")
     journal.set_max_length_sync("default", None)
     journal.submit_sync("bank", "Pay.", run_id="d")
+    asyncio.run(journal.wake_at("c", journal.database.now() + 1000, "default/agent bank"))
+    journal.set_max_length_sync("default", 5)
+    asyncio.run(journal.enqueue("d", "parked 1", "default/agent bank"))
+    with pytest.raises(QueueFullError, match="5 runs wait"):
+        journal.submit_sync("bank", "Pay.", run_id="f")
     with pytest.raises(UsageError, match="length=0"):
         journal.set_max_length_sync("default", 0)
     assert journal.check_sync().ok

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,9 @@ import pytest
 import working_agents
 from postgres_server import wait_until
 
-from hookline import AgentBuilder, RunStatus, replay
-from hookline.errors import UsageError
+from hookline import Agent, AgentBuilder, HookOutcome, RunStatus, replay
+from hookline.cli.main import main
+from hookline.errors import JournalError, RunHandedOverError, RunInUseError, UsageError
 from hookline.journal import (
     ApprovalAnswered,
     PostgresJournal,
@@ -23,7 +27,7 @@ from hookline.journal import (
     post_cancel,
 )
 from hookline.state import Decision
-from hookline.testing import ScriptedDriver, say
+from hookline.testing import ScriptedDriver, call, say
 from hookline.workers import QueueJournal, Worker
 
 
@@ -119,6 +123,28 @@ def test_a_run_is_cancelled_in_the_middle_of_a_call(work: Any) -> None:
     wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
 
 
+def test_a_message_that_cannot_be_read_ends_its_run(work: Any) -> None:
+    """Whether it waits or is driven. It holds no place, and the messages for other runs count."""
+    work.start()
+    work.journal.submit_sync("asks", "Pay.", run_id="waits")
+    work.wait_for("waits", RunStatus.PAUSED)
+    for run_id in ("driven", "other"):
+        work.hold(run_id, 1)
+        work.journal.submit_sync("bank", "Pay.", run_id=run_id)
+        work.wait_for_call(run_id, 1)
+    table = f"{work.journal.database.schema}.inbox"
+    for run_id in ("waits", "driven"):
+        work.postgres.ask(f"INSERT INTO {table} (run_id, message) VALUES (%s, '{{}}')", run_id)
+    asyncio.run(post_cancel(work.journal, "other", by="ann"))
+    work.start()  # it looks for messages of runs that are in no queue
+    for run_id in ("waits", "driven", "other"):
+        work.wait_for(run_id, RunStatus.CANCELLED)
+    for run_id in ("waits", "driven"):
+        (end,) = finals(work, run_id)
+        assert "cancelled by a message that cannot be read (database role boss)" in end.reason
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "the engine knows")
+
+
 def test_a_run_that_kills_its_workers_fails(work: Any) -> None:
     """After some attempts, which the journal counts."""
     work.journal.submit_sync("deadly", "Pay.", run_id="r")
@@ -204,20 +230,91 @@ def test_grace_ends_and_a_second_signal_ends_at_once(work: Any) -> None:
     assert second.wait() == 1
 
 
+def cut(work: Any, pid: int) -> None:
+    """End the connections of a process."""
+    work.postgres.ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
+        f"%hookline% {pid}",
+    )
+
+
 def test_a_worker_that_loses_its_connections_continues(work: Any) -> None:
     """The call in progress is cancelled and in doubt; the run continues with a new claim."""
     worker = work.start()
     work.hold("r", 1)
     work.journal.submit_sync("bank", "Pay.", run_id="r")
     work.wait_for_call("r", 1)
-    work.postgres.ask(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
-        f"%hookline% {worker.pid}",
-    )
+    cut(work, worker.pid)
     work.wait_for("r", RunStatus.COMPLETED)
     assert [number for number, _ in work.calls("r")] == [0, 1, -2, 2]
     assert len(finals(work, "r")) == 1
     assert work.journal.check_sync().ok
+
+
+async def test_a_call_is_cancelled_once_when_the_connection_is_lost(work: Any) -> None:
+    """However often the worker looks meanwhile: the tool has time to clean up."""
+    done = []
+
+    async def lock() -> str:
+        """Lock something."""
+        done.append("locked")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.5)
+            done.append("unlocked")
+        return ""
+
+    script = ScriptedDriver([call("lock"), say("done")])
+    agent = AgentBuilder().with_driver(script).with_tools(lock).build()
+    worker = Worker(work.journal, {"bank": agent})
+    await work.journal.submit("bank", "Go.", run_id="r")
+    body = asyncio.create_task(worker._drive("r"))
+    while not done:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.02)
+    cut(work, os.getpid())
+    async with asyncio.timeout(30):
+        while done == ["locked"]:
+            await worker._look()
+            await asyncio.sleep(0.05)
+        await body
+    assert done == ["locked", "unlocked"]
+    await work.journal.close()
+
+
+async def test_a_worker_gets_its_own_run_again_before_it_knows_that_it_lost_it(work: Any) -> None:
+    """Others took it for dead. The call in progress is cancelled all the same, and the run does not fail."""
+    worker = Worker(work.journal, working_agents.make_agents(work.folder))
+    work.hold("r", 1)
+    await work.journal.submit("bank", "Pay.", run_id="r")
+    first = asyncio.create_task(worker._drive("r"))
+    await asyncio.to_thread(work.wait_for_call, "r", 1)
+    cut(work, os.getpid())
+    second = asyncio.create_task(worker._drive("r"))
+    await asyncio.sleep(1.0)  # it would have the claim by now
+    assert [number for number, _ in work.calls("r")] == [0, 1]
+    await worker._look()
+    await asyncio.wait_for(asyncio.gather(first, second), 30)
+    assert [number for number, _ in work.calls("r")] == [0, 1, -2, 2]
+    assert (await work.journal.runs())[0].status is RunStatus.COMPLETED
+    await work.journal.close()
+
+
+async def test_a_resume_that_is_refused_keeps_no_claim(work: Any) -> None:
+    """The run is still driven here by one that lost its claim."""
+    worker = Worker(work.journal, working_agents.make_agents(work.folder))
+    work.hold("r", 1)
+    await work.journal.submit("bank", "Pay.", run_id="r")
+    first = asyncio.create_task(worker.agents["bank"].resume("r"))
+    await asyncio.to_thread(work.wait_for_call, "r", 1)
+    cut(work, os.getpid())
+    with pytest.raises(UsageError, match="is running already"):
+        await worker.agents["bank"].resume("r")
+    await work.journal.claim("r")
+    first.cancel()
+    with pytest.raises(RunHandedOverError):
+        await first
+    await work.journal.close()
 
 
 def test_without_a_server_nothing_goes_on(work: Any) -> None:
@@ -250,6 +347,109 @@ def test_an_entry_that_the_engine_took_and_lost_is_queued_again(work: Any) -> No
     )
     work.wait_for("r", RunStatus.COMPLETED)
     assert len(finals(work, "r")) == 1
+
+
+def test_runs_that_are_in_no_queue_are_found(work: Any) -> None:
+    """Their entries have ended or are gone, or nobody queued the answer. A run that cannot be read hides no other."""
+    worker = work.start()
+    for run_id in ("broken", "answered"):
+        work.journal.submit_sync("asks", "Pay.", run_id=run_id)
+        work.wait_for(run_id, RunStatus.PAUSED)
+    held = work.hold("began", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="began")
+    work.wait_for_call("began", 1)
+    worker.kill()
+    worker.wait()
+    held.unlink()
+    for run_id in ("ended", "gone"):
+        work.journal.submit_sync("bank", "Pay.", run_id=run_id)
+    schema, table = work.journal.database.schema, f"{work.journal.engine_schema}.workflow_status"
+    work.postgres.ask(f"UPDATE {table} SET status = 'ERROR' WHERE workflow_uuid = 'ended:start'")
+    work.postgres.ask(
+        f"UPDATE {table} SET status = 'CANCELLED' WHERE workflow_uuid = 'began:start'"
+    )
+    work.postgres.ask(f"DELETE FROM {table} WHERE workflow_uuid = 'gone:start'")
+    work.postgres.ask(f"INSERT INTO {schema}.inbox (run_id, message) VALUES ('broken', '{{}}')")
+    work.postgres.ask(f"UPDATE {schema}.runs SET head = '' WHERE run_id = 'broken'")
+    with PostgresJournal(work.postgres.url(), schema=schema) as plain:
+        (question,) = asyncio.run(Questions.read(plain, "answered")).open
+        asyncio.run(post_answer(plain, "answered", question.id, Decision.allow(), by="ann"))
+    work.start()
+    for run_id in ("ended", "gone", "began"):
+        work.wait_for(run_id, RunStatus.COMPLETED)
+        assert len(finals(work, run_id)) == 1
+    work.wait_for_call("answered", 0)
+    assert "run 'broken' cannot be looked at" in work.errors()
+
+
+async def test_a_run_that_waits_is_not_read_again_and_again(
+    journal: QueueJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if an answer that it has read long ago is in its inbox. A new one is noticed."""
+
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    script = ScriptedDriver([call("pay"), call("pay"), say("done")])
+    builder = AgentBuilder().with_driver(script).with_tools(pay)
+    builder.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    worker = Worker(journal, {"bank": builder.build()})
+    await journal.submit("bank", "Pay.", run_id="r")
+    await worker._drive("r")
+    (question,) = (await Questions.read(journal, "r")).open
+    await post_answer(journal, "r", question.id, Decision.allow(), by="ann")
+    await worker._drive("r")
+    (question,) = (await Questions.read(journal, "r")).open
+    reads = []
+    read = journal.read
+
+    async def count(run_id: str) -> list[Any]:
+        reads.append(run_id)
+        return await read(run_id)
+
+    monkeypatch.setattr(journal, "read", count)
+    await worker._find_lost()
+    assert "r" in reads
+    reads.clear()
+    await worker._find_lost()
+    assert reads == []
+    await post_answer(journal, "r", question.id, Decision.allow(), by="ann")
+    reads.clear()
+    await worker._find_lost()
+    assert "r" in reads
+
+
+@pytest.mark.parametrize("agent", ["nobody", "hello"])
+async def test_an_error_of_the_journal_does_not_end_what_drives_a_run(
+    journal: QueueJournal, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    """Not even when the run is given to others, or is to end as failed: it is tried until it is done."""
+    monkeypatch.setattr("hookline.workers.base._LONGEST_PAUSE", 0)
+    hello = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).build()
+    worker = Worker(journal, {"hello": hello}, max_attempts=1)
+    action = "_pass_on" if agent == "nobody" else "_end_idle"
+    original, attempts = getattr(worker, action), 0
+
+    async def fail(*given: Any) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise (JournalError if attempts == 1 else RunInUseError)("the connection is lost")
+        await original(*given)
+
+    async def break_down(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(worker, action, fail)
+    monkeypatch.setattr(Agent, "resume", break_down)
+    await journal.submit(agent, "Pay.", run_id="r")
+    await worker._drive("r")
+    (info,) = await journal.runs()
+    assert (attempts, info.status is RunStatus.FAILED) == (3, agent == "hello")
+    queued = [each.queue for each in journal._entries(("ENQUEUED",))]
+    assert (f"default/{agent}" in queued) is (agent == "nobody")
+    await journal.close()
 
 
 def test_a_stopped_process_keeps_its_runs(work: Any) -> None:
@@ -330,17 +530,72 @@ def test_a_worker_that_cannot_work_is_refused(journal: QueueJournal) -> None:
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_a_worker_needs_no_more_than_the_documented_rights(work: Any) -> None:
-    """It submits, drives and answers, and may not create anything."""
+@contextmanager
+def documented_roles(work: Any, *roles: str) -> Iterator[None]:
+    """Roles with the rights that the pages list for them."""
     pages = [(DOCS / name).read_text() for name in ("postgres.md", "scaling.md")]
     blocks = [block for page in pages for block in re.findall(r"```sql\n(.*?)```", page, re.DOTALL)]
-    lines = [line for block in blocks for line in block.splitlines() if "TO worker;" in line]
-    schema = work.journal.database.schema
-    work.postgres.ask("CREATE ROLE worker LOGIN")
+    for role in roles:
+        work.postgres.ask(f"CREATE ROLE {role} LOGIN")
     try:
-        for line in lines:
-            renamed = line.replace("hookline_dbos", work.journal.engine_schema)
-            work.postgres.ask(re.sub(r"\bhookline\b", schema, renamed))
+        for line in "\n".join(blocks).splitlines():
+            if line.endswith(tuple(f" TO {role};" for role in roles)):
+                renamed = line.replace("hookline_dbos", work.journal.engine_schema)
+                work.postgres.ask(re.sub(r"\bhookline\b", work.journal.database.schema, renamed))
+        yield
+    finally:
+        work.close()
+        for role in roles:
+            work.postgres.ask(f"DROP OWNED BY {role}")
+            work.postgres.ask(f"DROP ROLE {role}")
+
+
+def test_roles_that_submit_and_answer_need_no_more_than_the_documented_rights(
+    work: Any, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that may not write to the queue leaves it to the workers, and is told so. It writes no records."""
+    schema = work.journal.database.schema
+    with documented_roles(work, "submitter", "approver", "reader"):
+        with QueueJournal(work.postgres.url(user="submitter"), schema=schema) as journal:
+            for run_id in ("r", "s"):
+                journal.submit_sync("asks", "Pay.", run_id=run_id, session=f"session-{run_id}")
+            journal.submit_sync("asks", "Pay.", run_id="after", session="session-s")
+            journal.submit_sync("asks", "Pay.", run_id="delayed", delay=1000)
+            journal.submit_sync("asks", "Pay.", run_id="elsewhere", queue="night")
+            with pytest.raises(JournalError, match="may not do this"):
+                asyncio.run(post_cancel(journal, "r", by="ann"))
+            with pytest.raises(JournalError, match="may not do this"):
+                journal.delete_sync("r")
+        place = ["--database", work.postgres.url(user="reader"), "--schema", schema]
+        assert main(["runs", *place]) == 0
+        assert (
+            "why runs wait is not shown: this role may not see the queue" in capsys.readouterr().err
+        )
+        work.start()
+        for run_id in ("r", "s"):
+            work.wait_for(run_id, RunStatus.PAUSED)
+        url = work.postgres.url(user="approver")
+        with QueueJournal(url, schema=schema) as journal:
+            with pytest.raises(JournalError, match="may not do this"):
+                journal.submit_sync("asks", "Pay.")
+            (question,) = asyncio.run(Questions.read(journal, "r")).open
+            asyncio.run(post_answer(journal, "r", question.id, Decision.allow(), by="ann"))
+        assert "a worker finds the message within 30 seconds" in caplog.text
+        assert main(["cancel", "s", "--database", url, "--schema", schema]) == 0
+        assert "run s is cancelled by the next worker that looks at it" in capsys.readouterr().out
+        for run_id in ("delayed", "elsewhere"):
+            assert main(["cancel", run_id, "--database", url, "--schema", schema]) == 0
+        work.start()  # it looks at once
+        work.wait_for_call("r", 0)
+        for run_id in ("s", "delayed", "elsewhere"):
+            work.wait_for(run_id, RunStatus.CANCELLED)
+        work.wait_for("after", RunStatus.PAUSED)
+
+
+def test_a_worker_needs_no_more_than_the_documented_rights(work: Any) -> None:
+    """It submits, drives and answers, and may not create anything."""
+    schema = work.journal.database.schema
+    with documented_roles(work, "worker"):
         url = work.postgres.url(user="worker")
         with QueueJournal(url, schema=schema) as journal:
             journal.submit_sync("asks", "Pay.", run_id="r")
@@ -353,7 +608,3 @@ def test_a_worker_needs_no_more_than_the_documented_rights(work: Any) -> None:
                 each.by for each in journal.read_sync("r") if isinstance(each, ApprovalAnswered)
             ]
             assert answers == ["inbox: ann (database role worker)"]
-    finally:
-        work.close()
-        work.postgres.ask("DROP OWNED BY worker")
-        work.postgres.ask("DROP ROLE worker")

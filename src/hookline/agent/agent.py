@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 from hookline._sync import run_to_end
+from hookline.agent.children import fail_idle
 from hookline.agent.loop.drive import drive
 from hookline.agent.result import RunResult
 from hookline.agent.resume import (
@@ -24,23 +27,16 @@ from hookline.agent.resume import (
 from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
 from hookline.agent.stream import RunStream, StreamBuffer, follow
 from hookline.definition import Definition
-from hookline.errors import JournalError, UnknownRunError, UsageError
+from hookline.errors import JournalError, RecordError, UnknownRunError, UsageError, in_words
 from hookline.inspection import Finding, explain, lint
-from hookline.journal import (
-    STREAM,
-    Durable,
-    JournalStore,
-    Listener,
-    Record,
-    begin,
-    next_state,
-    story_of,
-    with_changes,
-)
+from hookline.journal import Durable, JournalStore, Listener, Record, begin, reopen, story_of
+from hookline.journal.fold import next_state, with_changes
+from hookline.journal.session import STREAM
 from hookline.state import (
     AgentState,
     Attachment,
     Decision,
+    StopReason,
     UserMessage,
     check_transcript,
     checked_text,
@@ -118,7 +114,8 @@ class Agent:
     def stream(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between.
 
-        It begins when it is first read, and what the journal refuses is raised then.
+        It begins when it is first read, and what the journal refuses is raised then. A synchronous hook or approver
+        holds up the reader: it gets the records when the run next waits.
         """
         feed: StreamBuffer[Record] = StreamBuffer()
         return self._follow(self._check(prompt, options), feed, feed.pace, feed.put)
@@ -165,7 +162,12 @@ class Agent:
             if isinstance(resumed, RunResult):
                 return resumed
             begun, prompt = resumed
-            return await self._drive(self._runs.begin(begun), prompt, session)
+            try:
+                self._runs.begin(begun)
+            except UsageError:  # it lost its claim, and has not ended here yet
+                await begun.durable.close()
+                raise
+            return await self._drive(begun, prompt, session)
         state = self._paused_state(run)
         await refuse_child(state)
         pause = pause_of(state)
@@ -289,6 +291,8 @@ class Agent:
         finally:
             self._runs.end(run, resumed, result)
             await run.durable.close()
+        if isinstance(result.error, RecordError) and self.definition.journal is not None:
+            await _end_unwritten(self.definition.journal, result)
         return result
 
     def _refuse_without_model(self) -> None:
@@ -516,3 +520,16 @@ def _remember(known: dict[K, V], key: K, value: V) -> None:
     while len(known) >= _MOST_REMEMBERED:
         del known[next(iter(known))]
     known[key] = value
+
+
+async def _end_unwritten(journal: JournalStore, result: RunResult) -> None:
+    """End a run whose last records cannot be written. It must not be continued as if its process had died."""
+    assert result.error is not None
+    with suppress(JournalError):  # it is not in the journal at all, or somebody has taken it
+        durable = await reopen(journal, result.run_id, ())
+        try:
+            at = time.time() + journal.clock_offset
+            await fail_idle(durable, at, in_words(result.error), StopReason.ERROR)
+            await durable.commit()
+        finally:
+            await durable.close()

@@ -1,6 +1,7 @@
-"""When a hook asks: permission hooks, answers handed to `resume`, remembered answers, the approver; else wait.
+"""Approvals: who answers a hook: permission hooks, `resume`, inbox, remembered answers, the approver; else it waits.
 
-The rules that ask are in `capabilities/approval.py`, the questions and answers in `state/approvals.py`.
+The rules that ask are in `capabilities/approval.py`, the questions and answers in `state/pending_step.py`, the keys of
+the terminal in `cli/approval_prompt.py`.
 """
 
 from __future__ import annotations
@@ -20,18 +21,13 @@ from hookline.agent.run import NOBODY, Run
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import Result
 from hookline.hooks.outcome import CRASHES
-from hookline.journal import (
-    FROM_INBOX,
-    ApprovalAnswered,
-    ApprovalAsked,
-    FirstAnswer,
-    InboxAnswer,
-    Redact,
-    with_remembered,
-)
+from hookline.journal import ApprovalAnswered, ApprovalAsked, InboxAnswer
+from hookline.journal.durable import Redact
+from hookline.journal.fold import remember_answers
+from hookline.journal.inbox import FROM_INBOX, FirstAnswer
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, AgentState, Answer, Decision, PendingApproval, ToolCall
-from hookline.state.approvals import remembered_answer, rule_key, to_remember
+from hookline.state.pending_step import find_remembered_answer, rule_key, to_remember
 from hookline.tools import Toolbox
 
 _EXPIRED = Decision.deny("the question expired")
@@ -92,7 +88,7 @@ async def ask_person(
     if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
         known = run.source.known.answers.get(approval.id)
-        decision, by = known or await _answer_from_resume(run, current, approval), "resume"
+        decision, by = known or _answer_from_resume(run, current, approval), "resume"
     if decision is None and not run.stopping:
         decision, by = _answer_from_inbox(run, approval)
     if decision is None and not run.stopping:
@@ -207,16 +203,12 @@ def is_same(approval: PendingApproval, fingerprint: str, ask: Ask) -> bool:
 
 def _deadline(run: Run) -> float | None:
     """Until when a question that is asked now can be answered: what is set for the run, or for one above it."""
-    above: Run | None = run
-    set_for = []
-    while above is not None:
-        if above.definition.expire_after is not None:
-            set_for.append(above.definition.expire_after)
-        above = above.parent
-    if not set_for:
+    given = (each.definition.expire_after for each in run.self_and_parents())
+    seconds = min((each for each in given if each is not None), default=None)
+    if seconds is None:
         return None
     run.clock()
-    return run.at + min(set_for)
+    return run.at + seconds
 
 
 def _is_expired(run: Run, approval: PendingApproval) -> bool:
@@ -226,11 +218,11 @@ def _is_expired(run: Run, approval: PendingApproval) -> bool:
     return approval.is_expired(run.at)
 
 
-async def _answer_from_resume(
+def _answer_from_resume(
     run: Run, current: CallInProgress, approval: PendingApproval
 ) -> Decision | None:
     """The answer that was handed to `resume`, unless it comes too late."""
-    decision = await run.source.resume_answer(run, approval.id)
+    decision = run.source.resume_answer(run, approval.id)
     if decision is None or _is_expired(run, approval):
         return None
     problem = misfit(run.setup.definition.toolbox, approval, decision)
@@ -282,7 +274,7 @@ def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> s
         return ""
     if approval.is_again:
         return "what it did with its arguments is not known, so it can only run again unchanged, or not at all"
-    call, changed = original(approval.tool_call), changed_args(approval, decision)
+    call, changed = original(approval.tool_call), find_changed_args(approval, decision)
     if approval.tool_call.redacted and _is_marked(changed):
         return _MARKED
     tool = toolbox.get(call.name)
@@ -295,7 +287,7 @@ def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> s
     return ""
 
 
-def changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any]:
+def find_changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any]:
     """What somebody changed in a call. What is as it was shown stays as it was made."""
     shown = approval.tool_call.args
     given = decision.args or {}
@@ -359,15 +351,13 @@ def _find_remembered(
     """What was answered for the session: in this run, or in one above it."""
     if approval.is_again:  # what is remembered of the call is no answer to running it a second time
         return None
-    above: Run | None = run
-    while above is not None:
-        remembered = above.state.remembered
-        known = remembered_answer(remembered, approval) or _by_rule(
+    for each in run.self_and_parents():
+        remembered = each.state.remembered
+        known = find_remembered_answer(remembered, approval) or _by_rule(
             run, current, remembered, approval
         )
         if known is not None:
             return known
-        above = above.parent
     return None
 
 
@@ -474,7 +464,7 @@ def _note(
             by=by,
         )
     )
-    run.set_state(with_remembered(run.state, to_remember(approval, decision)))
+    run.set_state(remember_answers(run.state, to_remember(approval, decision)))
     return decision
 
 

@@ -1,4 +1,4 @@
-"""A capability: tools and hooks that belong together, installed by name, once."""
+"""How to write a capability: what it may have. It is tools and hooks that belong together, installed by name, once."""
 
 from __future__ import annotations
 

@@ -21,25 +21,20 @@ from hookline.lifecycle import (
 from hookline.state import (
     AgentState,
     ContinuationEvaluation,
-    ErrorInfo,
     FrozenDict,
     InferenceRequest,
     InferenceResponse,
     Log,
-    ProviderToolUse,
-    Reasoning,
-    ResultStatus,
     ToolCall,
     ToolResult,
-    Usage,
     check_transcript,
     checked_text,
 )
+from hookline.state.frozen import plain_scalar
 from hookline.tools import Toolbox
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
-_STATUSES = tuple(status.value for status in ResultStatus)
 _ZERO = 0
 """Compared by identity: what is not this very zero (False, 0.0) is looked at more closely."""
 _LEFT_TO_HOOKS = frozenset({"messages", "metadata"})
@@ -104,108 +99,52 @@ def is_plain(response: Any) -> bool:
 
 
 def check_response(response: object, who: str) -> InferenceResponse:
-    """Refuse a response no conversation can hold, and say which part of it.
-
-    Gives it with its calls in a tuple, and its words in plain text.
-    """
+    """Refuse a response no conversation can hold, and say which part of it. Gives it in plain text."""
     if not isinstance(response, InferenceResponse):
         raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
-    response = _with_plain_text(response, ("text", "model", "finish"), "response", who)
-    _check_usage(response.usage, who)
-    given: object = response.calls
-    calls = _parts(
-        tuple(given) if isinstance(given, list) else given,
-        ToolCall, ("id", "name", "malformed"), "response.calls", who,
-    )  # fmt: skip
-    _check_ids(calls, who)
-    reasoning = _parts(
-        response.reasoning, Reasoning, Reasoning.__struct_fields__, "response.reasoning", who
-    )
-    uses = _parts(
-        response.provider_tool_uses,
-        ProviderToolUse,
-        ("name", "provider"),
-        "response.provider_tool_uses",
-        who,
-    )
-    before = response.calls, response.reasoning, response.provider_tool_uses
-    if all(new is old for new, old in zip((calls, reasoning, uses), before, strict=True)):
-        return response
-    return msgspec.structs.replace(
-        response, calls=calls, reasoning=reasoning, provider_tool_uses=uses
-    )
-
-
-def _check_ids(calls: tuple[ToolCall, ...], who: str) -> None:
-    """Refuse calls that cannot be distinguished by their ids."""
+    response = _read_back(response, InferenceResponse, "response", who)
+    if problem := response.usage.problem():
+        raise ValueError(f"{who} gave response.usage.{problem}.")
     ids = set()
-    for position, call in enumerate(calls):
+    for position, call in enumerate(response.calls):
         where = f"response.calls[{position}]"
         if not call.id:
             raise ValueError(f"{who} gave a call without an id ({where}).")
         if call.id in ids:
             raise ValueError(f"{who} gave two calls with the same id ({where}.id).")
         ids.add(call.id)
-
-
-def _parts(
-    parts: Any, kind: type[S], names: tuple[str, ...], where: str, who: str
-) -> tuple[S, ...]:
-    """A tuple of parts of a kind, the words of these names in plain text; refuses what is none."""
-    _check_type(parts, tuple, where, who)
-    worded = []
-    for position, part in enumerate(parts):
-        _check_type(part, kind, f"{where}[{position}]", who)
-        worded.append(_with_plain_text(part, names, f"{where}[{position}]", who))
-    is_same = all(new is old for new, old in zip(worded, parts, strict=True))
-    return parts if is_same else tuple(worded)
-
-
-def _with_plain_text(part: S, names: tuple[str, ...], where: str, who: str) -> S:
-    """The part with the words of these names in plain text; refuses what is no text, or cannot be saved as it is."""
-    plain = {}
-    for name in names:
-        value = getattr(part, name)
-        _check_type(value, str, f"{where}.{name}", who)
-        if type(value) is not str or not value.isascii():
-            plain[name] = checked_text(value, f"{where}.{name} that {who} gave")
-    is_same = all(getattr(part, name) is text for name, text in plain.items())
-    return part if is_same else msgspec.structs.replace(part, **plain)
-
-
-def _check_type(value: object, kind: type, where: str, who: str) -> None:
-    if not isinstance(value, kind):
-        raise TypeError(f"{who} gave {where}={value!r}, which is not a {kind.__name__}.")
-
-
-def _check_usage(usage: Any, who: str) -> None:
-    _check_type(usage, Usage, "response.usage", who)
-    if problem := usage.problem():
-        raise ValueError(f"{who} gave response.usage.{problem}.")
-
-
-# --- what comes of a tool ---------------------------------------------------------------------------
+    return response
 
 
 def check_result(result: ToolResult, who: str) -> ToolResult:
-    """Refuse a result that could not be read back from a journal; gives it with its status as what it names."""
-    status: object = result.status
-    if type(status) is not ResultStatus:
-        if not isinstance(status, str) or status not in _STATUSES:
-            known = ", ".join(_STATUSES)
-            raise TypeError(f"{who} gave result.status={status!r}. It is one of: {known}.")
-        result = msgspec.structs.replace(result, status=ResultStatus(status))
-    result = _with_plain_text(result, ("call_id", "name", "reason", "decided_by"), "result", who)
-    duration: object = result.duration
-    if type(duration) not in (int, float) or not math.isfinite(result.duration):
-        raise TypeError(f"{who} gave result.duration={duration!r}, which is not a number.")
-    error = result.error
-    if error is not None:
-        _check_type(error, ErrorInfo, "result.error", who)
-        worded = _with_plain_text(error, ErrorInfo.__struct_fields__, "result.error", who)
-        if worded is not error:
-            result = msgspec.structs.replace(result, error=worded)
-    return result
+    """Refuse a result that could not be read back from a journal. Gives it in plain text."""
+    files = result.attachments  # they were checked when they were made, and may be large
+    result = _read_back(msgspec.structs.replace(result, attachments=()), ToolResult, "result", who)
+    if not math.isfinite(result.duration):
+        raise TypeError(f"{who} gave result.duration={result.duration!r}, which is not a number.")
+    return msgspec.structs.replace(result, attachments=files) if files else result
+
+
+def _read_back(value: S, kind: type[S], where: str, who: str) -> S:
+    """A value as a journal would give it back: every part is of its type, and in plain text. Refuses what is not so."""
+    try:
+        read = msgspec.convert(msgspec.to_builtins(value, enc_hook=plain_scalar), kind)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"{who} gave a wrong {where}: {str(error).replace('$', where)}.") from None
+    _check_text(read, where, who)
+    return read
+
+
+def _check_text(value: object, where: str, who: str) -> None:
+    """Refuse text that cannot be saved, and say where it is."""
+    if isinstance(value, str) and not value.isascii():
+        checked_text(value, f"{where} that {who} gave")
+    elif isinstance(value, tuple):
+        for position, part in enumerate(value):
+            _check_text(part, f"{where}[{position}]", who)
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            _check_text(getattr(value, name), f"{where}.{name}", who)
 
 
 # --- what a hook changed ------------------------------------------------------------------------------

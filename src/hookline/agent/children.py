@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.recovery import ResumeSource
-from hookline.agent.result import RunResult, recorded_result, restore_child
+from hookline.agent.result import RunResult, restore_child, restore_result
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.agent.run_index import RecordedCall, RunIndex
 from hookline.definition import Definition, for_child
@@ -27,11 +27,11 @@ from hookline.journal import (
     RunFinished,
     RunReopened,
     StatusChanged,
-    Stored,
     fold,
     story_of,
-    with_remembered,
 )
+from hookline.journal.durable import Stored
+from hookline.journal.fold import remember_answers
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     NO_COUNTERS,
@@ -111,8 +111,7 @@ async def start_child(
 def _protect_from_each_other(run: Run, definition: Definition) -> None:
     """Have the tools of a child leave what guards the runs above, and theirs what guards the child."""
     without_journal = replace(definition, journal=None)  # its records go to the one of the top
-    above: Run | None = run
-    while above is not None:
+    for above in run.self_and_parents():
         other = above.setup.definition
         if above.parent is not None:
             other = replace(other, journal=None)
@@ -122,11 +121,8 @@ def _protect_from_each_other(run: Run, definition: Definition) -> None:
             for protect in other.protectors:
                 protect(without_journal)
         except HooklineError as error:
-            remedy = error.remedy
-            raise ToolError(
-                f"the subagent was not started: {error.message}", remedy=remedy
-            ) from None
-        above = above.parent
+            said = f"the subagent was not started: {error.message}"
+            raise ToolError(said, remedy=error.remedy) from None
 
 
 async def _commit(run: Run) -> None:
@@ -162,9 +158,9 @@ def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> Subagen
 async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
     plan = run.plans.subagent_stop
-    if plan is not None:
+    if plan is not None and run.source.is_after_crash:
         async with run.hook_lock:
-            await run.repeat(plan, _to_show(run, start, result), key)
+            await run.ask(plan, _to_show(run, start, result), about=key, recorded_only=True)
 
 
 async def _ask_to_stop(
@@ -262,7 +258,7 @@ class ChildRun:
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
         self._count(story.state)
-        return recorded_result(story, durable.records, definition.plans.output)
+        return restore_result(story, durable.records, definition.plans.output)
 
     async def close(self) -> None:
         """Let go of its record."""
@@ -311,7 +307,7 @@ class ChildRun:
             )
         )
         run.durable.flush()
-        run.set_state(with_remembered(run.state, state.remembered))
+        run.set_state(remember_answers(run.state, state.remembered))
 
 
 def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
@@ -337,7 +333,7 @@ def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> 
         saved = current.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS
         run.count_child(child.counters, counted)
-        run.set_state(with_remembered(run.state, child.remembered))
+        run.set_state(remember_answers(run.state, child.remembered))
 
 
 def recount_hook_work(run: Run, known: RunIndex) -> None:
@@ -349,11 +345,11 @@ def recount_hook_work(run: Run, known: RunIndex) -> None:
         run.count_child(child.counters, NO_COUNTERS)
 
 
-async def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
+async def read_child_result(run: Run, definition: Definition, child_id: str) -> RunResult:
     """The result of a child that was done before the process died, from its journal."""
     durable = await run.durable.for_child(child_id, ())
     try:
-        return recorded_result(fold(durable.records), durable.records, definition.plans.output)
+        return restore_result(fold(durable.records), durable.records, definition.plans.output)
     finally:
         await durable.close()
 
@@ -408,7 +404,7 @@ async def end_idle(
     """End a run that nobody drives, and all below it. There is no agent to drive it with, so no hook is asked."""
     step = state.pending_step
     first = len(durable.records) or (step.records if step is not None else 0)
-    run_id, ended = state.run_id, await _unfinished_children(durable)
+    run_id, ended = state.run_id, await _find_unfinished_children(durable)
     for call in step.calls if step is not None else ():
         for saved in (call.children or {}).values():
             child = restore_child(saved)
@@ -454,7 +450,7 @@ async def end_idle(
         await end_child(durable, below, at, why)
 
 
-async def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
+async def _find_unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
     """The children on record that have not ended, each with its call and its settled state."""
     started = {
         each.child_run_id: each for each in durable.records if isinstance(each, ChildStarted)
@@ -473,13 +469,15 @@ async def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentSt
 
 async def cancel_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that nobody drives because somebody cancelled it: one that waits, or whose process died."""
-    await end_idle(durable, await _settled_state(durable), at, why)
+    await end_idle(durable, await _read_settled_state(durable), at, why)
 
 
-async def fail_idle(durable: Durable, at: float, why: str) -> None:
-    """End a run that process after process took up, and none of them made a step of it."""
-    settled = await _settled_state(durable)
-    await end_idle(durable, settled, at, why, RunStatus.FAILED, StopReason.ATTEMPTS)
+async def fail_idle(
+    durable: Durable, at: float, why: str, reason: StopReason = StopReason.ATTEMPTS
+) -> None:
+    """End a run that process after process took up, and none of them made a step of it. Or for another reason."""
+    settled = await _read_settled_state(durable)
+    await end_idle(durable, settled, at, why, RunStatus.FAILED, reason)
 
 
 async def take_back_end(durable: Stored, at: float) -> None:
@@ -496,7 +494,7 @@ async def take_back_end(durable: Stored, at: float) -> None:
     durable.append(RunReopened(*head, records=end, status=status))
 
 
-async def _settled_state(durable: Durable) -> AgentState:
+async def _read_settled_state(durable: Durable) -> AgentState:
     records, store = durable.records, durable.store
     return (fold(records) if store is None else await story_of(records, store)).settled
 

@@ -1,4 +1,4 @@
-"""When something fails: the error policy decides, and the error hooks may decide otherwise.
+"""When a tool raises, or a model or a hook fails: the error policy decides, and error hooks may decide otherwise.
 
 The policy is in `flow/error_policy.py`. A tool that raises is caught in `calls/execution.py` (`execute_one`,
 `_after_failure`), a model that fails in `loop/turn.py`.
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.run import Run
-from hookline.agent.run_index import recorded_exception
+from hookline.agent.run_index import restore_exception
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, classify
@@ -168,7 +168,7 @@ async def repeat_recorded_failure(
     if known.action != "fallback":  # of which only the driver knows
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
-        failure = recorded_exception(info)
+        failure = restore_exception(info)
         with contextlib.suppress(HookError):
             await _ask(run, _failure_context(run, HookPoint.ERROR, failure, error_class, call))
     run.step.add_error(info)

@@ -80,7 +80,7 @@ class CallInProgress(msgspec.Struct):
     """How often each of its children was sent back to work."""
     counted: dict[str, Counters] = EMPTY
     """What each of its children has used of what the run has counted: another attempt does not count it again."""
-    # The tool's context: `calls/tool_context.py`.
+    # The tool's context: `services.py`.
     failed_hook: HookError | None = None
     """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
 

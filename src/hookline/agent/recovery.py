@@ -1,8 +1,11 @@
-"""Recorded, then live: the source of a run whose process died.
+"""Crash recovery: the source of a run whose process died. First what is on record, then what happens now.
 
 The run goes through its last step again. Hooks that gave their verdict then are not called again, answers of the model
 and results of tools are not asked for again, and nothing is written twice. Once the step is settled, the source is the
 live one. Policies of now judge every call that has not started.
+
+`resume_after_crash` in `loop/drive.py` begins it, `journal/fold.py` gives the settled state, and `decide_doubt` in
+`calls/admission.py` decides about calls that had started.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from hookline.hooks import Result
-from hookline.journal import Redact
+from hookline.journal.durable import Redact
 from hookline.state import AgentState, ContinuationEvaluation, Decision, ToolCall
 
 S = TypeVar("S", Decision, ContinuationEvaluation)

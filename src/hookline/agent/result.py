@@ -171,7 +171,7 @@ def objections_in(data: JSONValue) -> int:
     return msgspec.convert(data, _Saved).objections
 
 
-def recorded_result(story: Story, records: Sequence[Record], output: Plan | None) -> RunResult:
+def restore_result(story: Story, records: Sequence[Record], output: Plan | None) -> RunResult:
     """The result of a run that ended in another process, as its journal records it.
 
     The journal has the answer as text. An output hook that made it a value can have a method `restored(state)`, which
@@ -193,14 +193,14 @@ def recorded_result(story: Story, records: Sequence[Record], output: Plan | None
         status=last.status,
         stop_reason=last.stop_reason,
         output=answer,
-        outcome=_recorded_outcome(story),
+        outcome=_restore_outcome(story),
         error=error,
         records=tuple(records),
         said=None if isinstance(answer, str) else last.text,
     )
 
 
-def _recorded_outcome(story: Story) -> ContinuationOutcome | None:
+def _restore_outcome(story: Story) -> ContinuationOutcome | None:
     """What decided that the run ended: its last step, or what was said after it."""
     outcome = story.state.continuation if story.state.step_count else None
     if outcome is not None and not outcome.should_continue:

@@ -1,4 +1,4 @@
-"""How a run is resumed: from the state of a paused one, or from its journal. Also what must be resumed elsewhere.
+"""How a run is resumed: from the state of a paused one, or from its journal. `sessions/session.py` forks.
 
 A child run continues with the run above it, and a run of a session in its session. A run whose process died goes
 through its last step again: `recovery.py` has what is on record of it.
@@ -16,13 +16,12 @@ from hookline.agent.approvals import check_answers
 from hookline.agent.children import cancel_idle
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import ResumeSource
-from hookline.agent.result import RunResult, recorded_result
+from hookline.agent.result import RunResult, restore_result
 from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
 from hookline.definition import Definition
 from hookline.errors import SessionError, UnknownRunError, UsageError
 from hookline.journal import (
     Durable,
-    FirstAnswer,
     InboxAnswer,
     InboxCancel,
     InboxMessage,
@@ -34,17 +33,16 @@ from hookline.journal import (
     RunTakenUp,
     SessionStatus,
     SessionStory,
-    Stored,
     Story,
-    answers_on_record,
     fold_session,
-    next_state,
     reopen,
-    start_of,
-    still_waiting,
     story_of,
-    stream_of,
 )
+from hookline.journal.durable import Stored
+from hookline.journal.fold import drop_answered_questions, find_recorded_answers, next_state
+from hookline.journal.inbox import FirstAnswer
+from hookline.journal.record import start_of
+from hookline.journal.session import stream_of
 from hookline.state import AgentState, Decision
 
 Answers = Mapping[str, Decision | bool]
@@ -56,9 +54,9 @@ _log = logging.getLogger("hookline")
 def resume_from_state(definition: Definition, state: AgentState, answers: Answers) -> Run:
     """The run of a paused state, with its answers."""
     checked = check_answers(state, answers, definition.toolbox)
-    durable = Durable(definition.listeners, checked)
     part = SessionPart(ends=state.session_id == state.run_id)
-    return Run(RunSetup.of(definition, drive, session=part), state, durable)
+    setup = RunSetup.of(definition, drive, session=part, answers=checked)
+    return Run(setup, state, Durable(definition.listeners))
 
 
 async def resume_from_journal(
@@ -82,9 +80,9 @@ async def resume_from_journal(
         known = (
             {}
             if story.is_finished
-            else await answers_on_record(journal, story.state, durable.records)
+            else await find_recorded_answers(journal, story.state, durable.records)
         )
-        waiting = still_waiting(story.state, known)
+        waiting = drop_answered_questions(story.state, known)
         posted = await journal.inbox(run_id)
         answers = check_answers(
             waiting,
@@ -96,10 +94,9 @@ async def resume_from_journal(
     except BaseException:
         await durable.close()
         raise
-    durable.take_answers(answers)
     if story.is_over:
         await durable.close()
-        return recorded_result(story, durable.records, definition.plans.output)
+        return restore_result(story, durable.records, definition.plans.output)
     for message in posted:
         if isinstance(message, InboxCancel):
             return await _end_cancelled(definition, journal, durable, message.words)
@@ -112,7 +109,7 @@ async def resume_from_journal(
         await _note_attempt(definition, journal, durable)
     part = SessionPart(ends=story.state.session_id == run_id)
     resumed = Run(
-        RunSetup.of(definition, drive, session=part),
+        RunSetup.of(definition, drive, session=part, answers=answers),
         story.state if paused else story.settled,
         durable,
         None if paused else ResumeSource(story.tail, story.unsettled_seconds),
@@ -163,7 +160,7 @@ async def _end_cancelled(
     finally:
         await durable.close()
     story = await story_of(durable.records, journal)
-    return recorded_result(story, durable.records, definition.plans.output)
+    return restore_result(story, durable.records, definition.plans.output)
 
 
 def _report_version(records: Sequence[Record], definition: Definition) -> None:

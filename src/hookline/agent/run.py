@@ -40,7 +40,7 @@ from hookline.agent.redaction import (
 from hookline.agent.result import RunResult
 from hookline.agent.run_index import RunIndex
 from hookline.definition import Clock, Definition
-from hookline.definition.definition import CancelSource, Plans
+from hookline.definition.definition import Plans
 from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, RunHandedOverError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
@@ -69,15 +69,15 @@ from hookline.journal import (
     HooksPassed,
     ReasoningDelta,
     Record,
-    Redact,
-    RedactContent,
     TextDelta,
-    start_of,
 )
+from hookline.journal.durable import Redact, RedactContent
+from hookline.journal.record import start_of
 from hookline.lifecycle import AgentContext
 from hookline.lifecycle.contexts import RunServices
 from hookline.lifecycle.recorded_changes import describe_changes
 from hookline.state import (
+    EMPTY,
     NO_USAGE,
     AgentState,
     ContinuationDecision,
@@ -166,6 +166,8 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     session: SessionPart
     continues: Continuation | None
     """In the same journal; None for a run that begins with a state of its own."""
+    answers: Mapping[str, Decision]
+    """What was given to `resume`, by question; also for the questions of children."""
     redact: Redact | None
     """Takes secrets out of whatever hooks say. A child is held to what its parent is."""
     redact_content: RedactContent | None
@@ -180,10 +182,12 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         inherited: tuple[Registration, ...] = (),
         session: SessionPart | None = None,
         continues: Continuation | None = None,
+        answers: Mapping[str, Decision] = EMPTY,
     ) -> RunSetup:
         """The setup of a run of this agent."""
         redact, content = definition.redact, definition.redact_content
         if parent is not None:
+            answers = parent.setup.answers
             redact = both(redact, parent.setup.redact)
             content = both(content, parent.setup.redact_content)
         return RunSetup(
@@ -193,6 +197,7 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             inherited=inherited,
             session=session or SessionPart(),
             continues=continues,
+            answers=answers,
             redact=redact,
             redact_content=content,
         )
@@ -283,10 +288,6 @@ class Run:
         self.stopping = False
         self.error: BaseException | None = None
         self.token = CancelToken(parent.token if parent is not None else None)
-        store = durable.store
-        self.inbox: RunInbox | None = None if store is None else RunInbox(store, self.run_id)
-        if parent is not None:
-            self.inbox = parent.inbox
         ledger_above = parent.ledger if parent is not None else None
         self.ledger = Ledger(state, self.now, ledger_above, source.active_seconds)
         self.uncounted = UncountedUsage()
@@ -297,26 +298,37 @@ class Run:
         self.next_step = state.step_count
         self.metadata_before = state.metadata
         self.call_id = ""
-        # The hooks.
-        above = setup.inherited
+        self._find_hooks()
+        self._find_readers()
+
+    def _find_hooks(self) -> None:
+        """The hooks of its agent and those that hold in child runs, by point."""
+        definition, above = self.setup.definition, self.setup.inherited
         plans = Plans(definition.registrations, above) if above else definition.plans
-        self.plans = plans = source.plans(self, plans)
+        self.plans = self.source.plans(self, plans)
         self.make_services: Callable[[Run], RunServices] | None = None
         self._services: RunServices | None = None
         self._hook_lock: asyncio.Lock | None = None
-        # Who reads along.
+
+    def _find_readers(self) -> None:
+        """Who reads along, who may answer from outside, and what must be held back from them."""
+        parent, store, plans = self.setup.parent, self.durable.store, self.plans
+        self.inbox: RunInbox | None = None if store is None else RunInbox(store, self.run_id)
+        self.pace: Callable[[], Awaitable[None]] | None = None
+        if parent is not None:
+            self.inbox, self.pace = parent.inbox, parent.pace
         self.on_step: Callable[[AgentState], Awaitable[None]] | None = None
-        self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.is_showing_last_step = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.holds_answer = _may_withhold(plans.output)
         self.holds_deltas = (
             self.holds_answer
-            or setup.redact_content is not None
+            or self.setup.redact_content is not None
             or _may_withhold(plans.after_inference)
             or _may_withhold(plans.around_inference)
         )
-        self._held: list[Delta] = []
+        self._held: dict[tuple[type[Delta], str], Delta] = {}
+        """The last piece of each field of an answer that is held back."""
 
     # --- what it was given, as hooks may see it -----------------------------------------------------
 
@@ -329,6 +341,13 @@ class Run:
     def parent(self) -> Run | None:
         """The run it is a part of."""
         return self.setup.parent
+
+    def self_and_parents(self) -> Iterator[Run]:
+        """This run, the run it is a part of, and so on up."""
+        run: Run | None = self
+        while run is not None:
+            yield run
+            run = run.setup.parent
 
     @property
     def depth(self) -> int:
@@ -431,30 +450,22 @@ class Run:
         *,
         about: str = "",
         policies_only: bool = False,
+        recorded_only: bool = False,
         decided: Callable[[Result[C]], object] | None = None,
     ) -> Result[C]:
         """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about.
 
-        With `decided` the caller takes it over, also if observers are cut off afterwards.
+        With `recorded_only`, those who are on record say again what they said, and nobody else is asked. With `decided`
+        the caller takes it over, also if observers are cut off afterwards.
         """
         before, self.call_id = self.call_id, about or self.call_id
         try:
             plan = self.source.hooks(self, plan, ctx)
+            plan = plan.only_recorded() if recorded_only else plan
             result = await run_hooks(
                 plan, ctx, self, self.settle, policies_only=policies_only, decided=decided
             )
             return self.take(result) if decided is None else result
-        finally:
-            self.call_id = before
-
-    async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
-        """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
-        if not self.source.is_after_crash:
-            return
-        before, self.call_id = self.call_id, about
-        try:
-            plan = self.source.hooks(self, plan, ctx).only_recorded()
-            self.take(await run_hooks(plan, ctx, self, self.settle))
         finally:
             self.call_id = before
 
@@ -653,7 +664,8 @@ class Run:
 
     def _emit(self, delta: Delta) -> None:
         if self.holds_deltas:
-            self._held.append(delta)
+            call_id = delta.call_id if isinstance(delta, CallDelta) else ""
+            self._held[type(delta), call_id] = delta
         else:
             self.durable.tell(delta)
 
@@ -672,12 +684,12 @@ class Run:
         self._held.clear()
 
     def release_deltas(self, response: InferenceResponse) -> None:
-        """The response is settled: what was held back goes out, as far as it is what the model still says."""
-        held = tuple(self._held)
-        self._held.clear()
-        for delta in settle_deltas(held, response):
-            _, seq, at = self._place()
-            self.durable.tell(msgspec.structs.replace(delta, seq=seq, at=at))
+        """The response is settled: what was held back goes out, each field in one piece, as the response has it."""
+        held, self._held = self._held, {}
+        for delta in held.values():
+            if (whole := _whole_delta(delta, response)) is not None:
+                _, seq, at = self._place()
+                self.durable.tell(msgspec.structs.replace(whole, seq=seq, at=at))
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------
 
@@ -724,47 +736,18 @@ def _call_id(ctx: AgentContext) -> str:
     return call.id if call is not None else ""
 
 
-# --- what the model said piece by piece and was held back --------------------------------------------
-
-
-def settle_deltas(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
-    """The deltas of a settled answer, in order. A text that hooks changed is one delta."""
-    fields: dict[tuple[type[Delta], str], list[Delta]] = {}
-    for delta in held:
-        fields.setdefault(_field(delta), []).append(delta)
-    left = {field: iter(_settle_field(pieces, response)) for field, pieces in fields.items()}
-    for delta in held:
-        following = next(left[_field(delta)], None)
-        if following is not None:
-            yield following
-
-
-def _field(delta: Delta) -> tuple[type[Delta], str]:
-    return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
-
-
-def _settle_field(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
-    """What the answer says in the place of these pieces of one field."""
-    last = pieces[-1]
-    if isinstance(last, CallDelta):
-        return _settle_call(last, pieces, response)
+def _whole_delta(delta: Delta, response: InferenceResponse) -> Delta | None:
+    """What the settled answer says in the place of what was held back; None if it says nothing there."""
+    if isinstance(delta, CallDelta):
+        call = next((each for each in response.calls if each.id == delta.call_id), None)
+        if call is None:
+            return None
+        arguments = call.malformed or msgspec.json.encode(call.args).decode()
+        return msgspec.structs.replace(delta, name=call.name, arguments=arguments)
     said = response.text
-    if isinstance(last, ReasoningDelta):
+    if isinstance(delta, ReasoningDelta):
         said = "".join(part.text for part in response.reasoning)
-    if said == "".join(piece.text for piece in pieces if not isinstance(piece, CallDelta)):
-        return pieces
-    return [msgspec.structs.replace(last, text=said)] if said else []
-
-
-def _settle_call(last: CallDelta, pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
-    call = next((each for each in response.calls if each.id == last.call_id), None)
-    if call is None:
-        return []
-    written = "".join(piece.arguments for piece in pieces if isinstance(piece, CallDelta))
-    if ToolCall.from_json(last.call_id, last.name, written) == call:
-        return pieces
-    arguments = call.malformed or msgspec.json.encode(call.args).decode()
-    return [msgspec.structs.replace(last, name=call.name, arguments=arguments)]
+    return msgspec.structs.replace(delta, text=said) if said else None
 
 
 # --- where a run takes what comes from outside ---------------------------------------------------------
@@ -807,10 +790,6 @@ class AnswerSource:
     def clock(self, definition: Definition) -> Clock:
         """The clock of a run."""
         return definition.clock
-
-    def cancel_sources(self, definition: Definition) -> Sequence[CancelSource]:
-        """Who may cancel the run from outside."""
-        return definition.cancel_sources
 
     # --- hooks --------------------------------------------------------------------------------------
 
@@ -867,20 +846,18 @@ class AnswerSource:
 
     # --- people -------------------------------------------------------------------------------------
 
-    async def resume_answer(self, run: Run, question: str) -> Decision | None:
+    def resume_answer(self, run: Run, question: str) -> Decision | None:
         """The answer that was given to `resume`."""
-        return await run.durable.wait(question)
+        return run.setup.answers.get(question)
 
     def approve(self, run: Run, approval: PendingApproval) -> Any:
         """What the approver of the run says, or of one above it, which may have to be awaited; NOBODY without one."""
-        above: Run | None = run
-        while above is not None:
-            approver = above.definition.approver
+        for each in run.self_and_parents():
+            approver = each.definition.approver
             if approver == "deny":
                 return Decision.deny("nobody can approve it")
             if approver is not None:
                 return approver(approval)
-            above = above.parent
         return NOBODY
 
     # --- child runs ---------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from hookline.errors import HookAnswerError, HookError, HooklineError
 from hookline.flow import ErrorClass, classify
 from hookline.flow.error_policy import exception_type
 from hookline.journal import (
-    FROM_INBOX,
     ApprovalAnswered,
     ApprovalAsked,
     CallAdmitted,
@@ -43,6 +42,7 @@ from hookline.journal import (
     StepStarted,
     hooks_in,
 )
+from hookline.journal.inbox import FROM_INBOX
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     Decision,
@@ -71,17 +71,9 @@ ABOUT_CALLS = frozenset(
 """Points whose hooks are asked about one call."""
 BEFORE_CALLS = ABOUT_CALLS - {HookPoint.AFTER_TOOL_USE.value}
 """Those of them that come before the tool runs."""
-_OF_THE_RUN = frozenset(
-    {
-        "session_start",
-        "execution_start",
-        "prompt_submit",
-        "output",
-        "execution_end",
-        "agent_failed",
-        "session_end",
-    }
-)
+AT_THE_END = ("output", "agent_failed", "execution_end", "session_end")
+"""Points on the way out of a run."""
+_OF_THE_RUN = frozenset({"session_start", "execution_start", "prompt_submit", *AT_THE_END})
 """Points that belong to no step, whichever was made last."""
 _JUDGED_AFTER_STOP = frozenset(point.value for point in HookPoint if point.judged_after_stop)
 
@@ -136,14 +128,14 @@ class HookRounds:
         place = place_of(ran.point, ran.step, ran.call_id)
         known = self._open.get(place)
         if known is None:
-            known = self._continued_round(place, ran)
+            known = self._find_open_round(place, ran)
         if known is None or (known and _is_over(known, ran)):
             known = []
             self._at[place].append(known)
         known.append(ran)
         self._open[place] = self._unsettled[place] = known
 
-    def _continued_round(self, place: Place, ran: HookRan) -> list[HookRan] | None:
+    def _find_open_round(self, place: Place, ran: HookRan) -> list[HookRan] | None:
         """The round that was open when the process died, if this belongs to it.
 
         Policies are asked again in it about a call that has not started. Who speaks again elsewhere begins another.
@@ -343,7 +335,7 @@ class RunIndex:
         """What is known of a call."""
         return self.calls.get(step, {}).get(call_id, NO_CALL)
 
-    def settled_calls(self, step: int) -> int:
+    def count_settled_calls(self, step: int) -> int:
         """How many calls of a step had come to their end when it ended."""
         results = self.results(step)
         return sum(result.status not in _CUT_SHORT for result in results)
@@ -587,7 +579,7 @@ def hook_error_class(info: ErrorInfo | None) -> type[HookError]:
     return HookAnswerError if is_answer else HookError
 
 
-def recorded_exception(info: ErrorInfo) -> Exception:
+def restore_exception(info: ErrorInfo) -> Exception:
     """An exception that has the name, the words and the class of the one that was recorded."""
     of_hook = hook_error_of(info) if info.error_class == ErrorClass.HOOK else None
     if of_hook is not None:

@@ -181,6 +181,12 @@ class Approval:
         first = calls or self.rules.root
         return (Root(first), *(Root(each, calls) for each in sorted(self._roots - {first})))
 
+    def _rule(self, ctx: ToolHookContext) -> Ruling:
+        """What the rules say about a call, where its tool runs it."""
+        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
+        defaults = {} if tool is None else tool.defaults
+        return self.rules.judge(ctx.tool_call, *self._roots_of(ctx), defaults=defaults)
+
     def _keep_from_changing(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """In a mode in which nothing is changed, give a call the arguments with which its tool changes nothing.
 
@@ -196,7 +202,7 @@ class Approval:
         missing = {name: value for name, value in pure.items() if call.args.get(name) is None}
         if not missing or any(call.args.get(name) not in (None, pure[name]) for name in pure):
             return None
-        listed = self.rules.judge(call, *self._roots_of(ctx)).decision == "allow"
+        listed = self._rule(ctx).decision == "allow"
         if mode is ApprovalMode.ASK_UNLISTED and listed:
             return None  # the user has said that it may do what it does
         return ctx.with_args(**missing)
@@ -206,7 +212,7 @@ class Approval:
         call = ctx.tool_call
         if is_note_overwrite(call):
             return HookOutcome.block(f"'{STATE_KEY}' cannot be written by the model.")
-        ruling = self.rules.judge(call, *self._roots_of(ctx))
+        ruling = self._rule(ctx)
         if ruling.decision == "deny":
             return HookOutcome.block(ruling.reason)
         mode = self.mode_of(ctx.state)
@@ -255,7 +261,7 @@ class Approval:
         }:  # it asked under other rules, or in another mode, before the run paused
             return Decision.allow("no hook asks about it any more")
         # A mode answers for no other hook: a hook that asks about an edit knows more than that it is one.
-        ruling = self.rules.judge(ctx.tool_call, *self._roots_of(ctx))
+        ruling = self._rule(ctx)
         return Decision.allow(ruling.reason) if ruling.decision == "allow" else None
 
     # --- modes and remembered answers ---------------------------------------------------------------

@@ -10,7 +10,7 @@ import msgspec
 from hookline.errors import BuildError
 from hookline.hooks import HookLike, HookOptions, Point, Registration, Tier, name_of, register
 from hookline.lifecycle import point_named
-from hookline.lifecycle.descriptions import registrations_of
+from hookline.lifecycle.stack import registrations_of
 
 
 class Hooks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from hookline.agent import AgentBuilder
-from hookline.agent.builder.builder import LimitOptions
+from hookline.agent.builder import LimitOptions
 from hookline.errors import BuildError
 from hookline.flow import ErrorPolicy
 

@@ -15,7 +15,7 @@ from hookline.hooks import Registration
 from hookline.lifecycle import AfterToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.problems import closest, did_you_mean
+from hookline.tools.arguments import closest, did_you_mean
 from hookline.wildcards import matches
 
 _KEY = re.compile(r"[\w.:/-]{1,128}", re.ASCII)

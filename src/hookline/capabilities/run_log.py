@@ -222,7 +222,7 @@ def _result(record: CallSettled) -> Fields:
     }
 
 
-def _finished(record: RunFinished) -> Fields:
+def _outcome(record: RunFinished) -> Fields:
     return {
         "status": record.status,
         "stop_reason": record.stop_reason,
@@ -277,5 +277,5 @@ _DESCRIPTIONS: dict[type[Record], Callable[[Any], Fields]] = {
     },
     StepFinished: lambda each: {"step": each.step.index, "kind": each.step.type},
     StepPaused: lambda _: {"status": "paused"},
-    RunFinished: _finished,
+    RunFinished: _outcome,
 }

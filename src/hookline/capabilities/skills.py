@@ -26,7 +26,7 @@ from hookline.markdown.tool_names import is_control_tool, means_tool
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.problems import closest, did_you_mean
+from hookline.tools.arguments import closest, did_you_mean
 
 C = TypeVar("C", PromptHookContext, AfterToolHookContext)
 

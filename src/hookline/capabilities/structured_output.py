@@ -38,8 +38,7 @@ from hookline.state import (
     thaw,
 )
 from hookline.tools import AnyTool, Effect, Tool
-from hookline.tools.arguments import GivenArguments
-from hookline.tools.problems import ArgumentProblem, complaints, refusal
+from hookline.tools.arguments import ArgumentProblem, GivenArguments, complaints, refusal
 from hookline.tools.schema import inline_definitions
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, ToolHookContext
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.problems import closest, did_you_mean
+from hookline.tools.arguments import closest, did_you_mean
 from hookline.wildcards import matches
 
 KEY = "enabled_tools"

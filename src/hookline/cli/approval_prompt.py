@@ -23,7 +23,6 @@ from hookline.cli.terminal import (
     TOGETHER,
     Paint,
     is_smart,
-    is_terminal,
     print_text,
     printable,
     width,
@@ -33,9 +32,6 @@ from hookline.inspection import explain
 from hookline.permissions import Rule, suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_MAX_TYPED = 2_000
-"""Characters that can be edited in a line. Longer text needs an editor."""
 _INDENT = "    "
 
 
@@ -137,18 +133,9 @@ class ApprovalPrompt:
 
     async def _edit_arguments(self, call: ToolCall) -> Decision | None:
         """A decision with edited arguments; None if there is none."""
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         whole = json.dumps(call.args, indent=2, ensure_ascii=False)
-        if editor:
-            text = await asyncio.to_thread(_edit_file, editor, whole)
-        elif _is_command(call):
-            said = await self._line("command: ", str(call.args["command"]))
-            return self._decide_changed(call, {**call.args, "command": said}) if said else None
-        elif len(whole) > _MAX_TYPED:
-            self._print_line("  that is too long for one line: set an editor, EDITOR=vi")
-            return None
-        else:
-            text = await self._line("arguments: ", json.dumps(call.args, ensure_ascii=False))
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"  # as git does
+        text = await asyncio.to_thread(_edit_file, editor, whole)
         if not text:
             return None
         try:
@@ -176,20 +163,11 @@ class ApprovalPrompt:
 
     # --- keys and lines -------------------------------------------------------------------------------
 
-    async def _line(self, prompt: str, now: str = "") -> str:
-        """Read a line. With a line editor, `now` is the text to edit."""
-        if now and is_terminal(sys.stdout):
-            try:
-                said = _edit_line(f"  {prompt}", now)
-            except KeyboardInterrupt:
-                self._interrupts.hits += 1
-                self._screen.err.write("\n")
-                raise PersonLeft from None
-        else:
-            self._screen.err.write(f"  {prompt}")
-            self._screen.err.flush()
-            said = await self._read()
-        return said.strip()
+    async def _line(self, prompt: str) -> str:
+        """Read a line."""
+        self._screen.err.write(f"  {prompt}")
+        self._screen.err.flush()
+        return (await self._read()).strip()
 
     async def _read(self) -> str:
         """Read a key, or a line if the terminal collects lines."""
@@ -241,33 +219,6 @@ def _one_key_at_a_time(show_again: Callable[[], None]) -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _edit_line(prompt: str, now: str) -> str:
-    """Edit a line in the line editor. This blocks the loop: the run is paused."""
-    try:
-        import readline
-    except ImportError:  # a Python without it
-        return input(prompt)
-    before = {each: signal.signal(each, signal.default_int_handler) for each in _ENDING}
-    readline.set_startup_hook(lambda: readline.insert_text(now))
-    readline.set_auto_history(False)
-    try:
-        return input(prompt)
-    except EOFError:
-        raise PersonLeft from None
-    finally:
-        readline.set_auto_history(True)
-        readline.set_startup_hook()
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-def _is_command(call: ToolCall) -> bool:
-    """Whether the call is a command of one line and nothing else."""
-    command = call.args.get("command")
-    rest = [value for name, value in call.args.items() if name != "command"]
-    return isinstance(command, str) and "\n" not in command and not any(rest)
-
-
 def _edit_file(editor: str, text: str) -> str:
     with tempfile.NamedTemporaryFile("w+", suffix=".json", encoding="utf-8") as file:
         file.write(text)
@@ -286,10 +237,11 @@ def _edit_file(editor: str, text: str) -> str:
 
 # --- a call as people read it --------------------------------------------------------------------
 
-_MAX_LINES = 60
-_MAX_CHARACTERS = 2_000
-"""Of one line."""
+_FIRST_LINES, _LAST_LINES = 45, 15
+_FIRST_CHARACTERS, _LAST_CHARACTERS = 1_500, 500
+"""Of one line. The end is shown too: what a command does at last is easily hidden behind much that is harmless."""
 _MAX_BYTES = 1_000_000
+_OWN_TOOLS = ("bash", "exec", "write", "edit")
 _OLD = ("old", "old_string")
 _NEW = ("new", "new_string")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -299,24 +251,25 @@ def preview(call: ToolCall, folder: Path, paint: Paint) -> list[str]:
     """The lines that show a call."""
     args = call.args
     if isinstance(args.get("command"), str):
-        return [*_lines(f"$ {args['command']}"), *_rest(args, "command")]
+        return [*_lines(f"$ {args['command']}"), *_rest(call, "command")]
     if isinstance(args.get("argv"), list | tuple):
         words = shlex.join(map(str, args["argv"]))
-        return [*_lines(f"$ {words}"), *_rest(args, "argv")]
+        return [*_lines(f"$ {words}"), *_rest(call, "argv")]
     changes = _changes(args, folder)
     if changes is None:
         return _arguments(args)
     said = ("path", "content", "edits", *_OLD, *_NEW)
-    return [*_diff(str(args["path"]), changes, paint), *_rest(args, *said)]
+    return [*_diff(str(args["path"]), changes, paint), *_rest(call, *said)]
 
 
-def _rest(args: Mapping[str, Any], *said: str) -> list[str]:
-    """The other arguments, without empty ones."""
+def _rest(call: ToolCall, *said: str) -> list[str]:
+    """The other arguments. Of our own tools without those that change nothing; `dry_run: false` of others counts."""
+    nothing = (None, False, "") if call.name in _OWN_TOOLS else ()
     return _arguments(
         {
             name: value
-            for name, value in args.items()
-            if name not in said and value is not None and value not in (False, "")
+            for name, value in call.args.items()
+            if name not in said and not any(value is each for each in nothing)
         }
     )
 
@@ -333,19 +286,21 @@ def _arguments(args: Mapping[str, Any]) -> list[str]:
 
 def _lines(text: str) -> list[str]:
     lines = printable(text, lines=True).expandtabs(4).split("\n")
-    return _first([_start(line) for line in lines])
+    return _shorten_lines([_shorten(line) for line in lines])
 
 
-def _first(lines: list[str]) -> list[str]:
-    if len(lines) <= _MAX_LINES:
+def _shorten_lines(lines: list[str]) -> list[str]:
+    left_out = len(lines) - _FIRST_LINES - _LAST_LINES
+    if left_out <= 0:
         return lines
-    return [*lines[:_MAX_LINES], f"... and {len(lines) - _MAX_LINES:,} lines more"]
+    return [*lines[:_FIRST_LINES], f"... {left_out:,} lines more ...", *lines[-_LAST_LINES:]]
 
 
-def _start(line: str) -> str:
-    if len(line) <= _MAX_CHARACTERS:
+def _shorten(line: str) -> str:
+    left_out = len(line) - _FIRST_CHARACTERS - _LAST_CHARACTERS
+    if left_out <= 0:
         return line
-    return f"{line[:_MAX_CHARACTERS]}... and {len(line) - _MAX_CHARACTERS:,} characters more"
+    return f"{line[:_FIRST_CHARACTERS]} ... {left_out:,} characters more ... {line[-_LAST_CHARACTERS:]}"
 
 
 # --- changes to a file ----------------------------------------------------------------------------------
@@ -380,10 +335,8 @@ def _replacement(given: Any) -> tuple[str, str] | None:
 
 def _diff(path: str, changes: list[tuple[str, str]], paint: Paint) -> list[str]:
     lines = [line for before, after in changes for line in _differences(path, before, after)]
-    shown = [_start(printable(line).expandtabs(4)) for line in lines]
-    return [
-        paint(line, _COLOURS[line[0]]) if line[:1] in _COLOURS else line for line in _first(shown)
-    ]
+    shown = _shorten_lines([_shorten(printable(line).expandtabs(4)) for line in lines])
+    return [paint(line, _COLOURS[line[0]]) if line[:1] in _COLOURS else line for line in shown]
 
 
 def _differences(path: str, before: str, after: str) -> Iterator[str]:

@@ -40,10 +40,16 @@ class Guards(msgspec.Struct, frozen=True):
             return cls(settings, None)
         commands = command_hooks(settings, Path.cwd())
         missing = list(map(_describe, settings.held)) if settings.missing_guards else []
+        trust = trust_file(os.environ)
+        above = None if settings.is_bare else trust.find_above(settings.project, os.environ)
+        if above is not None:
+            missing.append(
+                f"{above}: {settings.project} is a project of its own, without its hooks and rules"
+            )
         if settings.trust_status is TrustStatus.CHANGED:
             from hookline.cli.trust import ProjectTrust
 
-            changes = ProjectTrust(settings.project, trust_file(os.environ)).changes
+            changes = ProjectTrust(settings.project, trust).changes
             missing += [f"{name}: not as it was trusted" for name in changes]
         if commands is not None:
             off = commands.untrusted

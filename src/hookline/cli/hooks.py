@@ -40,7 +40,7 @@ from hookline.hooks import (
     run_hooks,
 )
 from hookline.inspection import explain
-from hookline.journal import Redact
+from hookline.journal.durable import Redact
 from hookline.lifecycle import AgentContext, HookPoint, OutputHookContext, ToolHookContext
 from hookline.state import ToolResult
 

@@ -16,9 +16,10 @@ from hookline.cli.journal_location import open_any_run
 from hookline.cli.options import refuse_settings
 from hookline.cli.screen import format_call
 from hookline.cli.terminal import print_text, printable
-from hookline.errors import RunInUseError, UsageError
+from hookline.errors import AccessDeniedError, RunInUseError, UsageError
 from hookline.journal import (
     InboxAnswer,
+    InboxCancel,
     InboxMessage,
     JournalStore,
     Questions,
@@ -82,6 +83,9 @@ async def _cancel(journal: JournalStore, run_id: str, arguments: argparse.Namesp
         journal, run_id, by=who_answers(arguments.by), reason=arguments.reason
     )
     run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
+    # As the store has it: with the role, and the first one if somebody has cancelled the run before.
+    posted = (each for each in await journal.inbox(run_id) if isinstance(each, InboxCancel))
+    message = next(posted, message)
     while True:
         story = await story_of(await journal.read(run_id), journal)
         if story.is_over:
@@ -103,6 +107,9 @@ async def _cancel(journal: JournalStore, run_id: str, arguments: argparse.Namesp
             if not (await story_of(durable.records, journal)).is_over:
                 await cancel_idle(durable, time.time() + journal.clock_offset, message.words)
                 await durable.commit()
+        except AccessDeniedError:
+            print_text(f"run {run_id} is cancelled by the next worker that looks at it.")
+            return Exit.DONE
         finally:
             await durable.close()
 
@@ -173,7 +180,7 @@ async def _outcome(
             return f"answered: {message.question}: {message.decision.answer.value}"
         records = await journal.read(run_id)
         if isinstance(records[0], RunQueued):
-            return f"run {run_id} has the answer now, and is queued for a worker."
+            return f"run {run_id} has the answer now, and a worker continues it."
         if (await story_of(records, journal)).is_finished:
             command = f"hookline resume {run_id}{_flag(arguments)}"
             if not isinstance(journal, SQLiteJournal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import secrets
 import sys
@@ -16,7 +17,7 @@ from hookline.cli.terminal import print_text
 from hookline.config import Layer, Settings, load
 from hookline.config.locations import data_folder, journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
-from hookline.journal import JournalStore, RunInfo, RunQueued, SQLiteJournal
+from hookline.journal import JournalStore, RunInfo, RunQueued, SQLiteJournal, outermost
 
 if TYPE_CHECKING:
     from hookline.journal import PostgresJournal
@@ -74,7 +75,9 @@ def queue_of(arguments: argparse.Namespace, *, warns: bool = True) -> QueueJourn
 
     if warns:
         _warn_of_password(arguments.database)
-    return QueueJournal(arguments.database, schema=arguments.schema)
+    return QueueJournal(
+        arguments.database, schema=arguments.schema, engine_schema=arguments.engine_schema
+    )
 
 
 def _warn_of_password(url: str | None) -> None:
@@ -104,8 +107,8 @@ def open_any_run(arguments: argparse.Namespace, *, posts: bool = False) -> tuple
 def with_queue(
     arguments: argparse.Namespace, database: PostgresJournal, run_id: str
 ) -> PostgresJournal:
-    """The journal for a command that changes a run: one that was submitted is also in the queue."""
-    queued = database.read_sync(run_id)[0]
+    """The journal for a command that changes a run: one that was submitted is also in the queue, with its children."""
+    queued = database.read_sync(asyncio.run(outermost(database, run_id)))[0]
     if isinstance(queued, RunQueued) and queued.queue:
         return queue_of(arguments, warns=False)
     return database

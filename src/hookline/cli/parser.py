@@ -147,6 +147,8 @@ def _add_database_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--schema", metavar="NAME", default="hookline", help="the schema with its tables (hookline)"
     )
+    engine = "the schema with the tables of the queue (that of the journal with _dbos)"
+    add("--engine-schema", metavar="NAME", help=engine)
 
 
 def _add_trust_flag(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
 from hookline.cli.terminal import fit_text, list_width, print_text, printable
 from hookline.config import load
-from hookline.errors import HooklineError, UnknownRunError
+from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError
 from hookline.journal import (
     CallSettled,
     ChildStarted,
@@ -88,8 +88,12 @@ def _why_waiting(arguments: argparse.Namespace, infos: list[RunInfo]) -> dict[st
     try:
         with queue_of(arguments, warns=False) as journal:
             return journal.why_waiting_sync(*infos)
+    except AccessDeniedError:
+        why = "why runs wait is not shown: this role may not see the queue (docs/scaling.md lists rights)"
+        print_text(f"hookline: {why}.", sys.stderr)
     except HooklineError:
-        return {}
+        pass  # there is no queue
+    return {}
 
 
 def _delete(found: list[tuple[JournalStore, str]], *, with_later: bool) -> None:

@@ -303,7 +303,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Show a line, also in quiet mode. The spinner continues below it."""
-        with self._spinner.erased() if self._spinner is not None else nullcontext():
+        with self._spinner.clear_line() if self._spinner is not None else nullcontext():
             self._show_failure()
             self._above = None
             self._fresh_line()
@@ -480,7 +480,7 @@ class Spinner:
             self._erase()
 
     @contextmanager
-    def erased(self, *, is_held: bool = False) -> Iterator[None]:
+    def clear_line(self, *, is_held: bool = False) -> Iterator[None]:
         """Erase the line for what is written in the block. It is drawn again below that, or held until more comes."""
         with self._lock:
             self._erase()
@@ -530,7 +530,7 @@ class _SharedStream:
 
     def write(self, text: str) -> int:
         """Write in the place of the spinner."""
-        with self._spinner.erased(is_held=not text.endswith("\n")):
+        with self._spinner.clear_line(is_held=not text.endswith("\n")):
             written = self._stream.write(text)
             self._stream.flush()
         return written

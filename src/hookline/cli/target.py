@@ -58,7 +58,7 @@ def _name_errors(target: str) -> Iterator[None]:
         yield
     except HooklineError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         words = f"{type(error).__name__}: {in_words(error)}".rstrip(". :")
         remedy = "Fix that; HOOKLINE_DEBUG=1 shows the whole traceback."
         if isinstance(error, ModuleNotFoundError):
@@ -67,7 +67,7 @@ def _name_errors(target: str) -> Iterator[None]:
         raise HooklineError(problem, remedy=remedy) from error
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """File and line of the error in the user's own code, if that is below the current directory."""
     if isinstance(error, SyntaxError) and error.filename:
         places = [(error.filename, error.lineno)]

@@ -22,9 +22,9 @@ from hookline.command_hooks import (
     Level,
     TrustedHooks,
     TrustStore,
-    not_covered,
 )
 from hookline.command_hooks.dialect import page_folders
+from hookline.command_hooks.trusted_files import describe_bound
 from hookline.config import Layer, TrustStatus
 from hookline.config.layers import read_layer
 from hookline.config.locations import is_file, own_file, project_files, project_of
@@ -35,6 +35,7 @@ from hookline.errors import TrustError, UsageError
 
 _MAX_DIFF = 400
 """Lines of a diff that are shown."""
+_UNBOUND = "  WARNING: bound to no file, so what it runs can change and you are not asked; `files` lists what to bind"
 Pages = dict[str, list[str]]
 """The places of subagents, skills and plugins, which may have hooks: `agents`, `skills`, `plugins`."""
 
@@ -58,24 +59,30 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
-        print_text(f"{project} {'is trusted no longer' if was else 'was not trusted'}.", sys.stderr)
+        print_text(
+            f"{printable(str(project))} {'is trusted no longer' if was else 'was not trusted'}.",
+            sys.stderr,
+        )
         return Exit.DONE
     return _trust_project(project, trust, is_shown_only=arguments.show)
 
 
 def _trust_project(project: Path, trust: TrustFile, *, is_shown_only: bool) -> int:
     now = ProjectTrust(project, trust)
-    if not now.has_something:
-        print_text(f"{project} has no configuration: there is nothing to trust.", sys.stderr)
+    if not now.has_something and trust.find_above(project, os.environ) is None:
+        print_text(
+            f"{printable(str(project))} has no configuration: there is nothing to trust.",
+            sys.stderr,
+        )
         return Exit.DONE
     for line in (*now.contents(), *now.differences()):
         print_text(f"  {line}")
     if is_shown_only:
-        print_text(f"{project}: {now.status.value}", sys.stderr)
+        print_text(f"{printable(str(project))}: {now.status.value}", sys.stderr)
         is_whole = now.status in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
     now.approve()
-    print_text(f"{project} is trusted as it is now.", sys.stderr)
+    print_text(f"{printable(str(project))} is trusted as it is now.", sys.stderr)
     return Exit.DONE
 
 
@@ -127,8 +134,9 @@ class ProjectTrust:
             if mark or name in changed:
                 yield f"{printable(name)}{'  (changed)' if name in changed else ''}"
         for name in sorted(set(changed) - self._prints.keys()):
-            is_gone = not (self.project / name).exists()
-            yield f"{printable(name)}  ({'gone' if is_gone else 'changed'})"
+            state = "changed" if name in self._hooks.texts else "no longer bound"
+            state = state if (self.project / name).exists() else "gone"
+            yield f"{printable(name)}  ({state})"
         yield from self._foreign
         for layer in self._layers:
             yield from _describe(layer.data, self.project)
@@ -162,7 +170,8 @@ class ProjectTrust:
                 f"{self.project} was changed while you read it, so it is not trusted.",
                 remedy="Look again: hookline trust --show.",
             )
-        if self._prints or self._trust.is_known(self.project):
+        is_inside = self._trust.find_above(self.project, os.environ) is not None
+        if self._prints or is_inside or self._trust.is_known(self.project):
             self._trust.approve(self.project, self._prints, self._texts)
         if self._foreign or TrustStore().was_trusted(self.project):
             TrustStore().approve(self._hooks)
@@ -237,7 +246,7 @@ def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
     for each in found.held_back:
         what = f"{printable(each.command or each.runs)}{printable(f' {each.scope}'.rstrip())}"
         lines.append(f"runs at {printable(each.event)} ({printable(each.source.label)}): {what}")
-        lines += [f"  not covered: {printable(words)}" for words in not_covered(each, project)]
+        lines += _describe_bound(each, project)
         sent = " ".join(each.headers.values())
         lines += _variables(
             name for name in each.allowed_env if f"${name}" in sent or f"${{{name}}}" in sent
@@ -255,13 +264,13 @@ def _describe(data: dict[str, Any], project: Path) -> Iterator[str]:
         if what:
             words = what if isinstance(what, str) else " ".join(what)
             yield f"runs at {printable(hook['on'])}: {printable(words)}"
-            yield from _not_covered(hook.get("command", ""), hook, project)
+            yield from _describe_table(hook.get("command", ""), hook, project)
             yield from _variables(VARIABLE.findall(" ".join(hook.get("headers", {}).values())))
     for name, server in data.get("mcp", {}).items():
         words = " ".join([server.get("command", server.get("url", "")), *server.get("args", ())])
         yield f"starts the MCP server {printable(name)}: {printable(words)}"
         argv = [server.get("command", ""), *server.get("args", ())]
-        yield from _not_covered(argv if argv[0] else "", server, project)
+        yield from _describe_table(argv if argv[0] else "", server, project)
         values = [*server.get("headers", {}).values(), *server.get("env", {}).values()]
         yield from _variables(VARIABLE.findall(" ".join(values)))
     for name, agent in data.get("agents", {}).items():
@@ -277,9 +286,17 @@ def _variables(names: Iterable[str]) -> list[str]:
     return [f"  is given {listed}"] if listed else []
 
 
-def _not_covered(command: str | list[str], table: Mapping[str, Any], project: Path) -> list[str]:
-    """Lines about what a hook or a server runs that is not part of the hash, or cannot be protected."""
+def _describe_table(command: str | list[str], table: Mapping[str, Any], project: Path) -> list[str]:
+    """Lines about the files that a hook or a server of the configuration is bound to."""
     text, argv = (command, None) if isinstance(command, str) else ("", tuple(command))
-    source, env = HookSource("hookline", Level.PROJECT), table.get("env", {})
-    handler = Handler(source, "", command=text, argv=argv, env=env)
-    return [f"  not covered: {printable(words)}" for words in not_covered(handler, project)]
+    source, files = HookSource("hookline", Level.PROJECT), tuple(table.get("files", ()))
+    handler = Handler(source, "", command=text, argv=argv, cwd=table.get("cwd") or "", files=files)
+    return _describe_bound(handler, project)
+
+
+def _describe_bound(handler: Handler, project: Path) -> list[str]:
+    """Lines about the files that a hook is bound to: what is not listed may change without a question."""
+    if handler.kind != "command" or not (handler.command or handler.argv):
+        return []
+    listed = [printable(words) for words in describe_bound(handler, project)]
+    return [f"  bound to {words}" for words in listed] or [_UNBOUND]

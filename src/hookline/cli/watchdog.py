@@ -37,7 +37,7 @@ def main(signals: int, command: int, mark: bytes) -> None:
     started: list[int] = []
     while True:
         if after_terminate < float("inf") and os.getppid() == command:
-            started = _started_by(command, mark)
+            started = _find_started(command, mark)
         deadline = min(after_presses, after_terminate)
         left = max(0.0, deadline - time.monotonic())
         if not poll.poll(None if deadline == float("inf") else min(left, _PAUSE) * 1000):
@@ -60,7 +60,7 @@ def main(signals: int, command: int, mark: bytes) -> None:
             elif number in (_HANG_UP, _TERMINATE):
                 after_terminate = min(after_terminate, time.monotonic() + _AFTER_TERMINATE)
     if after_terminate < float("inf"):  # what was started since the last look
-        _kill(*_started_by(None, mark))
+        _kill(*_find_started(None, mark))
 
 
 def _kill(*processes: int) -> None:
@@ -71,7 +71,7 @@ def _kill(*processes: int) -> None:
             pass
 
 
-def _started_by(command: int | None, mark: bytes) -> list[int]:
+def _find_started(command: int | None, mark: bytes) -> list[int]:
     """What the command has started itself, and what these have; nothing where the system does not say.
 
     Those whose parent has ended are found by the mark, and all of them when the command has ended (None). Programs

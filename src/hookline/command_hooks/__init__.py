@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         whole_expression,
     )
     from hookline.command_hooks.trust_store import TrustedHooks, TrustStore, is_trusted, trust
-    from hookline.command_hooks.trusted_files import definition_digest, not_covered
+    from hookline.command_hooks.trusted_files import definition_digest
 
 _HOME = {
     "capability": "CommandHooks",
@@ -51,7 +51,7 @@ _HOME = {
         "whole_expression"
     ),
     "trust_store": "TrustStore TrustedHooks is_trusted trust",
-    "trusted_files": "definition_digest not_covered",
+    "trusted_files": "definition_digest",
 }
 """The names of each module."""
 
@@ -86,7 +86,6 @@ __all__ = [
     "hook_file",
     "is_trusted",
     "names_or_expression",
-    "not_covered",
     "one_of",
     "read_hook",
     "register_dialect",

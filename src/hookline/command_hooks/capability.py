@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,10 +40,14 @@ from hookline.command_hooks.trust_store import (
     TrustStore,
     Untrusted,
     find_untrusted,
-    pin_hook,
     start_policies,
 )
-from hookline.command_hooks.trusted_files import definition_digest, held_paths, pins_of
+from hookline.command_hooks.trusted_files import (
+    definition_digest,
+    find_bound,
+    find_listed,
+    pin_files,
+)
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import BuildError
@@ -81,7 +85,8 @@ class CommandHooks:
         AgentBuilder().with_capability(CommandHooks.discover("."))
 
     `project` is the directory they run in, and `cwd` that of the agent's tools, if it is another. `transcripts` is the
-    directory of the conversations that they can read.
+    directory of the conversations that they can read. `files` are files and directories of the project that their
+    scripts load from elsewhere: they must not change during a run.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class CommandHooks:
         cwd: str | os.PathLike[str] | None = None,
         transcripts: str | os.PathLike[str] | None = None,
         on_failure: Literal["open", "closed"] | None = None,
+        files: Iterable[str] = (),
         name: str = "command-hooks",
     ) -> None:
         if isinstance(hooks, str | Mapping):
@@ -109,7 +115,8 @@ class CommandHooks:
         handlers = [each if isinstance(each, Handler) else read_hook(each) for each in hooks]
         if on_failure is not None:
             handlers = [with_fail_mode(each, on_failure) for each in handlers]
-        self.handlers = tuple(pin_hook(each, self.project) for each in handlers)
+        self.files = tuple(files)
+        self.handlers = tuple(_pin(each, self.project, self.files) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the files, in sentences."""
         self.untrusted = Untrusted()
@@ -153,6 +160,7 @@ class CommandHooks:
         on_failure: Literal["open", "closed"] | None = None,
         failures: Mapping[str, FailMode] = EMPTY,
         project_failures: Mapping[str, FailMode] = EMPTY,
+        files: Iterable[str] = (),
         name: str = "command-hooks",
     ) -> CommandHooks:
         """All hooks of a user: the machine's, their own, those of plugins, and, once trusted, the project's.
@@ -164,42 +172,32 @@ class CommandHooks:
         (`{"haiku": "anthropic:NAME"}`). `trust` is a trust store; True trusts the project now, False never.
         `failures` says for files, by the names under which they are shown, whether hooks that fail block
         (`{".claude/*": "closed"}`); `project_failures` is what the repository says, and opens only its own hooks.
+        `files` are files and directories of the project that scripts of its hooks load from elsewhere.
         """
-        where = Path(project).expanduser().resolve()
         read = None if dialects is None else tuple(dialects)
-        agents, skills = list(agents), list(skills)
-        own = Path(home).expanduser() if home is not None else home_directory()
+        agents, skills, files = list(agents), list(skills), tuple(files)
         given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
         given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
         warnings: list[str] = []
+        where = Path(project).expanduser().resolve()
+        own = Path(home).expanduser() if home is not None else home_directory()
         search = HookSearch(where, own, warnings.append, plugins=given)
-        pages = read_pages(search, agents=agents, skills=skills)
-        search = msgspec.structs.replace(
-            search,
-            system=SYSTEM if managed else None,
-            settings=tuple(Path(each).expanduser() for each in settings),
-            pages=tuple(pages),
-        )
+        search = _with_pages(search, settings, agents, skills, managed=managed)
         handlers = _with_fail_modes(
-            find_hooks(search, read), failures, project_failures, warnings.append
+            find_hooks(search, read), failures, project_failures, search.warn
         )
-        handlers = [pin_hook(each, where) for each in handlers]
+        # Before trust is checked: what changes in between is noticed.
+        handlers = [_pin(each, where, files) for each in handlers]
         places = (*agents, *skills, *given)
-        off = find_untrusted(handlers, where, trust, places, reads_files=read is None or bool(read))
-        handlers = [each for each in handlers if each not in off.held]
-        warnings += off.warnings
+        off = find_untrusted(handlers, where, trust, places, reads_files=read != ())
+        kept = [each for each in handlers if each not in off.held]
         made = cls(
-            [*handlers, *hooks],
-            project=where,
-            cwd=cwd,
-            transcripts=transcripts,
-            on_failure=on_failure,
-            name=name,
-        )
+            [*kept, *hooks], project=where, cwd=cwd, transcripts=transcripts, on_failure=on_failure,
+            files=files, name=name,
+        )  # fmt: skip
         made.runner.models = HookModels(models)
-        warnings += made.runner.models.complaints(made.handlers)
-        made.warnings, made.untrusted = tuple(warnings), off
-        made._pages = tuple(pages)
+        warnings += (*off.warnings, *made.runner.models.complaints(made.handlers))
+        made.warnings, made.untrusted, made._pages = tuple(warnings), off, search.pages
         return made
 
     @classmethod
@@ -310,7 +308,10 @@ class CommandHooks:
 
         A program that makes an agent once and changes scripts later does not want this.
         """
-        self.handlers = tuple(pin_hook(each, self.project, anybodys=True) for each in self.handlers)
+        self.handlers = tuple(
+            each if each.pins is not None else pin_files(each, self.project)
+            for each in self.handlers
+        )
 
     def has_read(self, page: str | os.PathLike[str]) -> bool:
         """Whether the hooks of a page were read: they run, or its subagent or skill cannot start."""
@@ -390,19 +391,17 @@ class CommandHooks:
     # --- around them --------------------------------------------------------------------------------
 
     def protected_files(self) -> frozenset[str]:
-        """The files that name hooks, their scripts, and the directories that these load from: the agent cannot change
-        them. The directory that it works in is none of them."""
-        files: set[str] = set()
+        """The files that name hooks, and what these are bound to: the agent cannot change them. The directory that it
+        works in is none of them."""
+        found = find_listed(self.files, self.project)
         manifests = [name for each in all_dialects().values() for name in each.manifests]
         for handler in self.handlers:
-            files |= {os.path.realpath(handler.source.path)} if handler.source.path else set()
-            there = filter(os.path.lexists, pins_of(handler, self.project))
-            files |= set(map(os.path.realpath, there))
-            held = held_paths(handler, self.project)
-            files |= {path for path in held if not f"{self.runner.cwd}/".startswith(f"{path}/")}
+            found += find_bound(handler, self.project)
+            found += [Path(handler.source.path)] if handler.source.path else []
             if handler.source.root:
-                files |= {os.path.realpath(Path(handler.source.root, each)) for each in manifests}
-        return frozenset(files)
+                found += (Path(handler.source.root, each) for each in manifests)
+        real = map(os.path.realpath, found)
+        return frozenset(path for path in real if not f"{self.runner.cwd}/".startswith(f"{path}/"))
 
     def _protect(self, ctx: ToolHookContext) -> HookOutcome | None:
         path = ctx.tool_call.args.get("path")
@@ -454,6 +453,30 @@ class CommandHooks:
 
     def __repr__(self) -> str:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"
+
+
+def _with_pages(
+    search: HookSearch,
+    settings: Iterable[str | os.PathLike[str]],
+    agents: Iterable[str | os.PathLike[str]],
+    skills: Iterable[str | os.PathLike[str]],
+    *,
+    managed: bool,
+) -> HookSearch:
+    """A search that also looks into these settings files, and into the pages of subagents and skills."""
+    return msgspec.structs.replace(
+        search,
+        system=SYSTEM if managed else None,
+        settings=tuple(Path(each).expanduser() for each in settings),
+        pages=tuple(read_pages(search, agents=agents, skills=skills)),
+    )
+
+
+def _pin(handler: Handler, project: Path, files: Sequence[str]) -> Handler:
+    """A repository's hook with the hashes of what it is bound to; any other as it is."""
+    if handler.pins is not None or not handler.source.level.is_repository:
+        return handler
+    return pin_files(handler, project, files)
 
 
 def _with_fail_modes(

@@ -12,14 +12,19 @@ from pathlib import Path
 
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import VARIABLE, Handler
-from hookline.command_hooks.trusted_files import MOVE_IT, READABLE_SHELLS, CommandLine, exposure
+from hookline.command_hooks.trusted_files import (
+    READABLE_SHELLS,
+    find_replaceable_link,
+    read_words,
+)
 from hookline.definition.definition import Note
 from hookline.errors import UsageError
 from hookline.inspection.predictions import may_have_children
 from hookline.permissions import Rules
 from hookline.permissions.names import KNOWN_TOOLS
 from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import RUNNERS_OF_ANY
+from hookline.shell_text.named_files import script_words
+from hookline.shell_text.runners import RUNNERS_OF_ANY, name_of
 from hookline.tools import Toolbox
 
 _MORE_THAN_ONE = re.compile(r"[;|&<>(){}`$*?!\n]")
@@ -49,12 +54,13 @@ def check_program(handler: Handler, project: Path) -> Iterator[Note]:
             is_problem=True,
             remedy=f"It starts in {project / handler.cwd}; correct the path, or put the file there.",
         )
-    words = exposure(handler, project)
-    if words:
+    link = find_replaceable_link(handler, project)
+    if link:
         yield Note(
-            f"{_who(handler)} is not run, because it cannot be protected from commands: {words}.",
+            f"{_who(handler)} is not run: the link '{link}' in the top directory leads to its script, and a command "
+            "can replace it.",
             is_problem=True,
-            remedy=f"{MOVE_IT[0].upper()}{MOVE_IT[1:]}.",
+            remedy="Name the script by its real path.",
         )
 
 
@@ -121,27 +127,32 @@ def _start_problem(handler: Handler, project: Path) -> str:
     if handler.kind != "command" or (handler.argv is None and not _is_plain(handler)):
         return ""
     base = project / handler.cwd
-    search = CommandLine(handler, project).search
-    has_module = any(
-        "-m" in argv for argv in search.commands
-    )  # which of its files there is, is open
-    for place, (word, _, is_script) in enumerate(search.started):
-        if UNKNOWN in word or (is_script and has_module):
+    for place, argv in enumerate(read_words(handler, project).commands):
+        problem = _program_problem(handler, argv[0], base) if place == 0 else ""
+        scripts = script_words(argv)
+        if any(UNKNOWN in word for word in (argv[0], *scripts)):
             return ""
-        path = base / os.path.expanduser(word)
-        is_program = place == 0
-        if "/" not in word and not (is_script and Path(word).suffix):
-            is_shells = handler.argv is None and word in _OF_THE_SHELL
-            path_variable = handler.env.get("PATH")
-            if is_program and not is_shells and not shutil.which(word, path=path_variable):
-                return f"there is no program '{word}'"
-        elif not path.exists():
-            return f"there is no file '{word}'"
-        elif is_program and not os.access(path, os.X_OK):
-            return f"'{word}' is not executable (chmod +x {shlex.quote(word)})"
-        if os.path.basename(word) in RUNNERS_OF_ANY:  # which of its words it runs is not known
-            return ""
+        paths = [base / os.path.expanduser(word) for word in scripts]
+        is_path = bool(scripts) and ("/" in scripts[-1] or bool(Path(scripts[-1]).suffix))
+        if not problem and is_path and not any(path.exists() for path in paths):
+            problem = f"there is no file '{scripts[-1]}'"
+        if problem or name_of(argv) in RUNNERS_OF_ANY:  # which of its words it runs is not known
+            return problem
     return ""
+
+
+def _program_problem(handler: Handler, word: str, base: Path) -> str:
+    path = base / os.path.expanduser(word)
+    if UNKNOWN in word:
+        return ""
+    if "/" not in word:
+        is_shells = handler.argv is None and word in _OF_THE_SHELL
+        is_there = is_shells or shutil.which(word, path=handler.env.get("PATH"))
+        return "" if is_there else f"there is no program '{word}'"
+    if not path.exists():
+        return f"there is no file '{word}'"
+    is_executable = os.access(path, os.X_OK)
+    return "" if is_executable else f"'{word}' is not executable (chmod +x {shlex.quote(word)})"
 
 
 def _is_plain(handler: Handler) -> bool:

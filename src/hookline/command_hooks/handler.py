@@ -94,6 +94,8 @@ class Handler(msgspec.Struct, frozen=True):
     is_sequential: bool = False
     env: Mapping[str, str] = EMPTY
     cwd: str = ""
+    files: tuple[str, ...] = ()
+    """Further files and directories of the project that it loads: trust is bound to them, too."""
     shell: str = ""
     label: str = ""
     """A name of its own, where the file gives one."""
@@ -110,7 +112,7 @@ class Handler(msgspec.Struct, frozen=True):
     known_fields: frozenset[str] = frozenset()
     """Words of the protocol in its scripts, if the dialect has several forms: it is sent the form it knows."""
     pins: Mapping[str, str] | None = None
-    """The files that it loads, with the hashes under which they were trusted. It is run with exactly these."""
+    """The files and directories that it is bound to, with their hashes. It is not run after a change."""
     definition: Mapping[str, Any] = EMPTY
     """The entry as it is in the file: trust is bound to it."""
 

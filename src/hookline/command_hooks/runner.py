@@ -48,11 +48,9 @@ from hookline.command_hooks.script import (
     run_program,
 )
 from hookline.command_hooks.trusted_files import (
-    GONE,
-    MOVE_IT,
-    changed_file,
-    exposure,
-    script_folders,
+    find_change,
+    find_replaceable_link,
+    search_variables,
 )
 from hookline.containment.session_files import keep_text, remove_texts
 from hookline.errors import in_words
@@ -64,6 +62,7 @@ from hookline.lifecycle import (
     ToolHookContext,
 )
 from hookline.lifecycle.contexts import expect_context
+from hookline.shell_text.named_files import GONE
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
 A = TypeVar("A", bound=AgentContext)
@@ -189,6 +188,11 @@ _MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontA
 _DETACHED = 15.0
 """Seconds that a detached hook has, if it does not say how many."""
 _LONGEST_DETACHED = 3600.0
+_NO_MODULE = "ModuleNotFoundError: "
+_NO_MODULE_REMEDY = (
+    "Python finds modules of the project only beside the script that the command names, if that is not in the top "
+    "directory, and in the `files` of the hook"
+)
 
 
 class HookReply(msgspec.Struct, frozen=True):
@@ -214,7 +218,7 @@ class Runner:
         """Shows text in place of the model's. Without it, such hooks only observe."""
         self.models = HookModels()
         self.variables = SessionVariables()
-        self._origins: dict[int, tuple[Handler, tuple[str, tuple[str, ...]]]] = {}
+        self._search_variables: dict[int, tuple[Handler, dict[str, str]]] = {}
         # Matchers look at the call alone, so that `explain` knows without a run whether a hook would be asked.
         self._anywhere = RunFacts(str(project), self.cwd, "")
         self._transcripts: dict[type[Transcripts], Transcripts] = {}
@@ -331,7 +335,7 @@ class Runner:
     async def _ask(
         self, handler: Handler, ctx: AgentContext, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
-        problem = self._origins_of(handler)[0] or _describe_change(handler)
+        problem = describe_change(handler, self.project)
         if problem:
             is_denied = can_decide(handler, ctx.point)
             return HookReply(denied(problem) if is_denied else failed(problem), not_started(""))
@@ -347,9 +351,8 @@ class Runner:
                 result = await self._run(handler, ctx, facts, payload, watch)
             else:
                 result = await ask_hook(handler, ctx, payload, self.models)
-            answer = self._show(
-                _deny_unreadable(read_reply(dialect, handler, result), handler, ctx)
-            )
+            answer = _deny_unreadable(read_reply(dialect, handler, result), result, handler, ctx)
+            answer = self._show(answer)
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
@@ -371,26 +374,23 @@ class Runner:
         if handler.in_argument:  # without a shell, which could read it as commands
             argv, body = (*argv, body.decode().strip()), b""
         env = dialect_of(handler).event_variables(payload)
-        _, folders = self._origins_of(handler)
-        env |= environment(handler, facts, self.variables.of(handler, facts), folders)
+        search = self._search_variables_of(handler)
+        env |= environment(handler, facts, self.variables.of(handler, facts), search)
         if ctx.has_run and ctx.run.is_replay:
             env["HOOKLINE_REPLAY"] = "1"
         cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
 
     def prepare(self, handlers: Iterable[Handler]) -> None:
-        """Note what hooks load, before a command can change that."""
+        """Note where programs and modules of hooks are searched, before a command can change that."""
         for handler in handlers:
-            self._origins_of(handler)
+            self._search_variables_of(handler)
 
-    def _origins_of(self, handler: Handler) -> tuple[str, tuple[str, ...]]:
-        """Why a hook is not run although it is trusted, or nothing; and the directories of its Python scripts."""
-        if id(handler) not in self._origins:
-            words = exposure(handler, self.project)
-            words = words and f"it cannot be protected from commands: {words}; {MOVE_IT}"
-            folders = script_folders(handler, self.project)
-            self._origins[id(handler)] = handler, (words, folders)
-        return self._origins[id(handler)][1]
+    def _search_variables_of(self, handler: Handler) -> dict[str, str]:
+        if id(handler) not in self._search_variables:
+            found = search_variables(handler, os.environ, self.project)
+            self._search_variables[id(handler)] = handler, found
+        return self._search_variables[id(handler)][1]
 
     def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""
@@ -560,14 +560,22 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _describe_change(handler: Handler) -> str:
-    script = changed_file(handler)
-    if script and (handler.pins or {}).get(script) == GONE:
-        return f"it would load {script}, which was not there at the start; read it, and start again"
+def describe_change(handler: Handler, project: Path) -> str:
+    """Why a hook is not run although it is trusted; empty if it is."""
+    link = find_replaceable_link(handler, project)
+    if link:
+        return (
+            f"the link '{link}' in the top directory leads to its script, and a command can replace it; "
+            "name the script by its real path"
+        )
+    changed = find_change(handler, project)
     since, remedy = "it was trusted", "trust it again"
     if not handler.source.level.is_repository:
         since, remedy = "the command was started", "start the command again"
-    return script and f"its script {script} has changed since {since}; read it, and {remedy}"
+    what = f"the code in {changed}" if os.path.isdir(changed) else f"its script {changed}"
+    was_missing = (handler.pins or {}).get(changed) == GONE
+    how = "was missing when" if was_missing else "has changed since"
+    return changed and f"{what} {how} {since}; read it, and {remedy}"
 
 
 def _cut(answer: ProgramAnswer, session: str) -> ProgramAnswer:
@@ -582,11 +590,19 @@ def _cut(answer: ProgramAnswer, session: str) -> ProgramAnswer:
     )
 
 
-def _deny_unreadable(answer: ProgramAnswer, handler: Handler, ctx: AgentContext) -> ProgramAnswer:
-    """An answer that cannot be read as a denial, where the hook could have given one."""
-    is_closed = answer.status == "unreadable" and handler.on_unreadable == "closed"
+def _deny_unreadable(
+    answer: ProgramAnswer, result: ProgramResult, handler: Handler, ctx: AgentContext
+) -> ProgramAnswer:
+    """An answer that cannot be read as a denial, where the hook could have given one.
+
+    So is a missing Python module: it may be missing because we do not let Python search the project for it.
+    """
+    problem = answer.problem if answer.status == "unreadable" else ""
+    if answer.has_failed and _NO_MODULE in result.stderr:
+        problem = f"{answer.problem}; {_NO_MODULE_REMEDY}"
+    is_closed = bool(problem) and handler.on_unreadable == "closed"
     if is_closed and not handler.is_async and can_decide(handler, ctx.point):
-        return denied(f"the hook failed: {answer.problem}")
+        return denied(f"the hook failed: {problem}")
     return answer
 
 

@@ -1,4 +1,4 @@
-"""The program of a hook: its environment and command line, its input and output, and its time.
+"""The shell script or other program of a hook: its environment and command line, its input and output, and its time.
 
 It also has the variables that hooks set for commands and for later hooks. What a hook reads and may print is in
 `dialects/`: `dialects/hookline.py` for our own hooks. `runner.py` asks a hook.
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of, state_directory
+from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
 from hookline.command_hooks.handler import (
     MOST_OUTPUT,
     VARIABLE,
@@ -31,7 +31,6 @@ from hookline.command_hooks.handler import (
     not_started,
     session_of,
 )
-from hookline.containment.interpreter import environments_below
 from hookline.containment.processes import AsyncProcess, Standard, StartedProcess, start_program
 from hookline.lifecycle import AgentContext
 from hookline.secret_tables import CLOUD_VARIABLE
@@ -59,20 +58,15 @@ _PLAIN = re.compile(r"[\w./@+=:,-]+")
 _MOST_LINES = 50
 """How many lines a variable's value may have."""
 
-_PYTHON = re.compile(r"python3?(\.\d+)?")
-_SHELL = frozenset("$`\\;&|<>(){}*?[]~#\n")
-"""What a shell reads as more than a letter."""
-
 
 def environment(
-    handler: Handler, facts: RunFacts, kept: Mapping[str, str], folders: tuple[str, ...] = ()
+    handler: Handler, facts: RunFacts, kept: Mapping[str, str], search: Mapping[str, str]
 ) -> dict[str, str]:
     """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own.
 
-    `folders` are those in which its Python scripts have modules of their own.
+    `search` are the `search_variables`.
     """
-    ours = _inherited_variables(handler.source.level.is_repository)
-    ours |= search_variables(handler, ours, Path(facts.project), folders)
+    ours = {**_inherited_variables(handler.source.level.is_repository), **search}
     dialect = dialect_of(handler)
     own = {
         name: expand_placeholders(value, handler, facts.project)
@@ -86,73 +80,6 @@ def environment(
     skill = dict.fromkeys(dialect.skill_variables, handler.source.root) if handler.skill else {}
     made = {**kept, **own, **dialect.variables(handler, facts), **skill}
     return ours | {k: value for k, value in made.items() if k and "\0" not in k + value}
-
-
-def search_variables(
-    handler: Handler, inherited: Mapping[str, str], project: Path, folders: tuple[str, ...]
-) -> dict[str, str]:
-    """Variables with which a program on the host finds no programs and modules that others have put in its way.
-
-    Programs are not searched in the project, and Python modules only in `folders`, those of the hook's scripts. They
-    are held if it is the project's hook. Of another one's only the script counts that the command plainly starts, in a
-    directory that is held, not the top directory: any other name in it may be that of a file that a stranger has put
-    there. If scripts are in the project, Python takes what it has compiled from a directory of the user's, not from
-    `__pycache__` beside the source.
-    """
-    is_repository = handler.source.level.is_repository
-    path, modules = inherited.get("PATH", os.defpath), inherited.get("PYTHONPATH", "")
-    found = {"PATH": os.pathsep.join(_outside(path, project)) or os.defpath}
-    own = list(folders)
-    if not is_repository:
-        top, plain = os.path.realpath(project), _plain_folder(handler, project)
-        own = [
-            each
-            for each in folders
-            if each == plain != top or not Path(os.path.realpath(each)).is_relative_to(top)
-        ]
-    # Not empty: `PYTHONPATH=lib:$PYTHONPATH` would search the directory that it starts in.
-    places = (*own, *_outside(modules, project)) or (os.devnull,)
-    found |= {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(places)}
-    if is_repository or any(Path(each).is_relative_to(project) for each in folders):
-        found["PYTHONPYCACHEPREFIX"] = _bytecode_directory()
-    return found
-
-
-def _plain_folder(handler: Handler, project: Path) -> str:
-    """The directory of the script in `python3 SCRIPT ...`; empty for every other command."""
-    words = list(handler.argv or ())
-    if not words and not _SHELL & set(handler.command):
-        with contextlib.suppress(ValueError):
-            words = shlex.split(handler.command)
-    if (
-        len(words) < 2
-        or words[1].startswith("-")
-        or not _PYTHON.fullmatch(os.path.basename(words[0]))
-    ):
-        return ""
-    return os.path.dirname(os.path.realpath(project / handler.cwd / os.path.expanduser(words[1])))
-
-
-@lru_cache(maxsize=64)
-def _outside(path: str, project: Path) -> tuple[str, ...]:
-    """The entries of a search path outside of the project, and those of the environment that we run in ourselves."""
-    from hookline.containment.sandbox.environment import trusted_entries  # takes a while to load
-
-    top = Path(os.path.realpath(project))
-    own = [top / each for each in environments_below(top)]
-    return tuple(trusted_entries(path, [top], own))
-
-
-def _bytecode_directory() -> str:
-    """A directory that only the user can write. Without a home it is one that nobody can write or read."""
-    state = state_directory()
-    if state is None or not state.is_absolute():
-        return os.path.join(os.devnull, "bytecode")
-    found = str(state / "bytecode")
-    if not os.path.isdir(found):
-        with contextlib.suppress(OSError):
-            os.makedirs(found, mode=0o700, exist_ok=True)
-    return found
 
 
 def _inherited_variables(is_repository: bool) -> dict[str, str]:

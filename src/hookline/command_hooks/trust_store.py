@@ -14,7 +14,7 @@ from hookline.command_hooks.dialect import find_hooks, page_folders
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
-from hookline.command_hooks.trusted_files import named_files, pins_of
+from hookline.command_hooks.trusted_files import hash_files
 from hookline.errors import TrustError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, PromptHookContext, SubagentHookContext, ToolHookContext
@@ -118,7 +118,7 @@ class TrustedHooks(msgspec.Struct, frozen=True):
         for handler in (*own, *paged):
             if handler.source.level.is_repository:
                 files |= {Path(handler.source.path): None} if handler.source.path else {}
-                files |= dict.fromkeys(map(Path, named_files(handler, project)))
+                files |= dict.fromkeys(map(Path, hash_files(handler, project)))
         mark = fingerprint(own, project)
         texts = read_texts(project, files)
         return cls(project, mark, page_marks(paged, project), texts)
@@ -176,7 +176,7 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
             handler.source.label,
             handler.source.level.value,
             dict(handler.definition),
-            sorted(named_files(handler, project).items()),
+            sorted(hash_files(handler, project).items()),
         ]
         for handler in handlers
         if handler.source.level.is_repository
@@ -186,13 +186,6 @@ def fingerprint(handlers: Iterable[Handler], project: Path) -> str:
 
 
 _NO_HOOKS = fingerprint((), Path())
-
-
-def pin_hook(handler: Handler, project: Path, *, anybodys: bool = False) -> Handler:
-    """A repository's hook, or anybody's, with the hashes of its scripts, which are checked before each run."""
-    if handler.pins is not None or not (anybodys or handler.source.level.is_repository):
-        return handler
-    return msgspec.structs.replace(handler, pins=pins_of(handler, project))
 
 
 def _resolve(directory: str | os.PathLike[str]) -> Path:
@@ -262,11 +255,11 @@ def find_untrusted(
         each.source.label in known if each.is_apart else store.was_trusted(project) for each in held
     )
     if held:
-        warnings.insert(0, _off(held, project, were_trusted=were_trusted))
+        warnings.insert(0, _describe_untrusted(held, project, were_trusted=were_trusted))
     return Untrusted(tuple(held), tuple(warnings), were_trusted or bool(gone))
 
 
-def _off(held: Sequence[Handler], project: Path, *, were_trusted: bool) -> str:
+def _describe_untrusted(held: Sequence[Handler], project: Path, *, were_trusted: bool) -> str:
     """The warning about hooks that are off."""
     files = ", ".join(dict.fromkeys(each.source.label for each in held))
     subject, they, them, are, were = ("hook", "it", "it", "is", "was")

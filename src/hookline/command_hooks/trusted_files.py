@@ -1,4 +1,4 @@
-"""The files that a hook's command names: its scripts, and what these run. Trust and records are bound to them."""
+"""What trust in a hook is bound to: the code that its command names, and the directories of programs and scripts."""
 
 from __future__ import annotations
 
@@ -6,195 +6,123 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import VARIABLE, Handler
+from hookline.command_hooks.dialect import state_directory
+from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.script import expand_placeholders, placeholders
+from hookline.containment.interpreter import environments_below
 from hookline.containment.protected import AGENT_CONFIGURATION
-from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import can_run_others, code_words
-from hookline.shell_text.started import Started, StartSearch, is_interpreter
-from hookline.state import EMPTY
+from hookline.shell_text.named_files import (
+    MAX_CODE,
+    CommandWords,
+    expand_directories,
+    find_bound_paths,
+    find_named_files,
+    hash_path,
+    is_binary,
+    read_command,
+    runs_project_modules,
+)
 
-if TYPE_CHECKING:
-    from hookline.config.script_dependencies import ScriptDependencies
-
-_WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
+_MISSING = "missing now; it cannot be made while an agent runs, so install it before"
 READABLE_SHELLS = ("", "sh", "bash")
 """The shells whose lines we can read. In a line for another one any word may name a script."""
-MOVE_IT = "put its files into .hookline/hooks, and name the script by its path"
-"""The remedy for a hook that nothing can protect where it is."""
-_MOST_ENTRIES = 10_000
-"""Entries of a directory among which links are looked for."""
-_LARGEST = 64 << 20
-GONE = "gone"
-"""Stands for the hash of a file that is not there."""
 
 
-def named_files(handler: Handler, project: Path) -> dict[str, str]:
-    """The files that trust is bound to, with their hashes.
-
-    They are the files that a command runs, those it names that hold code, what its scripts run in turn, and all code in
-    the directories of these; outside of the project scripts only. Files that a hook writes, such as logs, are not: it
-    would withdraw its own trust.
-    """
-    from hookline.config.script_dependencies import code_below
-
-    found = _loaded(handler, project)
-    inside = [each for each in found.folders if each.is_relative_to(project)]
-    inside += filter(None, (_folder_of(each, project) for each in found.started))
-    return {str(path): hash_of(path) for path in dict.fromkeys((*found.files, *code_below(inside)))}
-
-
-def pins_of(handler: Handler, project: Path) -> dict[str, str]:
-    """The files that a hook loads, with their hashes; those that are missing are to stay so."""
-    found = _loaded(handler, project)
-    absent = (each for each in found.missing if not any(map(each.is_relative_to, found.folders)))
-    pinned = (*_files_loaded(found, project), *absent)
-    return {str(path): hash_of(path) for path in pinned}
+def read_words(handler: Handler, project: Path) -> CommandWords:
+    """What the words of a hook's command are for."""
+    env = {
+        name: expand_placeholders(value, handler, str(project))
+        for name, value in handler.env.items()
+    }
+    known = {**env, **placeholders(handler, str(project)), "PWD": str(project)}
+    if handler.argv is not None:
+        argv = [expand_placeholders(word, handler, str(project)) for word in handler.argv]
+        return read_command(argv, known, env.values())
+    line = expand_placeholders(handler.command, handler, str(project), for_shell=True)
+    is_readable = handler.shell in READABLE_SHELLS
+    return read_command(line, known, env.values(), is_readable=is_readable)
 
 
-def held_paths(handler: Handler, project: Path) -> set[str]:
-    """What must not change while a hook is in force: the directories that it loads from, wherever they are, and its
-    files at the top. What links in these directories lead to is among them.
-    """
-    found = _loaded(handler, project)
-    places = {*found.folders, *found.names}
-    if not handler.source.level.is_repository:
-        # A missing file is probably not meant to be in the project.
-        places -= {*found.missing}
-        absent = {each.parent for each in found.missing}
-        places = {
-            each
-            for each in places
-            if each not in absent or any(path.is_relative_to(each) for path in found.started)
-        }
-    linked = (path for link in _links_below(found, project) for path in _link_places(link, project))
-    return {os.path.realpath(each) for each in (*places, *linked)}
-
-
-def _loaded(handler: Handler, project: Path) -> ScriptDependencies:
-    """What a hook loads: trust is bound to it, it is pinned, and its directories are held."""
-    line = CommandLine(handler, project)
-    return line.dependencies(line.code())
-
-
-def _files_loaded(found: ScriptDependencies, project: Path) -> list[Path]:
-    """Without modules elsewhere in the project: the agent may be working on those, and Python does not import them."""
-    started, folders = set(found.started), found.folders
-    return [
-        path
-        for path in found.files
-        if path in started
-        or not path.is_relative_to(project)
-        or any(map(path.is_relative_to, folders))
-    ]
-
-
-def _links_below(found: ScriptDependencies, project: Path) -> Iterator[Path]:
-    """The links in directories of the project that are held."""
-    for folder in found.folders:
-        walk = os.walk(folder) if folder.is_relative_to(project) else ()
-        entries = (Path(place, name) for place, *lists in walk for names in lists for name in names)
-        yield from filter(Path.is_symlink, islice(entries, _MOST_ENTRIES))
-
-
-def _link_places(link: Path, project: Path) -> Iterator[Path]:
-    """What is held because of a link: the directory of each further link and of code, other files as they are."""
-    from hookline.config.script_dependencies import is_code, way_of
-
-    for each in way_of(link):
-        is_whole = each.parent != project and (each.is_symlink() or is_code(each))
-        if not each.is_symlink() or is_whole:
-            yield each.parent if is_whole else each
-
-
-def exposure(handler: Handler, project: Path) -> str:
-    """Why nothing can protect what a repository's hook loads, in words; empty if that is not known of it.
-
-    `PYTHONSAFEPATH` in the variables of the hook says that it is wanted.
-    """
-    from hookline.config.script_dependencies import way_of
-
-    if not handler.source.level.is_repository or "PYTHONSAFEPATH" in handler.env:
-        return ""
-    found = CommandLine(handler, project).dependencies([])
-    further = (each for link in _links_below(found, project) for each in way_of(link))
-    links = (
-        f"{each.name} is a symbolic link, which a command can replace"
-        for each in (*found.links, *further)
-        if each.parent == project and each.is_symlink() and each.name not in AGENT_CONFIGURATION
-    )
-    return next(iter((*found.exposed, *links)), "")
-
-
-def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
-    """What a hook runs that its trust is not bound to, in words, as far as that shows."""
-    from hookline.config.script_dependencies import MAX_CODE, code_below, describe_program
-
-    line = CommandLine(handler, project)
-    named = (word for word, *_ in line.search.started if os.sep in word and UNKNOWN not in word)
-    paths = (Path(os.path.normpath(project / os.path.expanduser(word))) for word in named)
-    said = list(filter(None, (describe_program(path, project) for path in paths)))
-    found = line.dependencies(line.code())
-    said += found.unseen
-    for folder in found.folders:
-        if folder.is_relative_to(project) and len(list(code_below([folder]))) == MAX_CODE:
-            said.append(f"{folder.relative_to(project)} has {MAX_CODE:,} files of code or more")
-    if "PYTHONSAFEPATH" in handler.env:
-        said.append("PYTHONSAFEPATH is set, so Python may import what is in the top directory")
-    words = exposure(handler, project)
-    if words:
-        said.insert(0, f"it is not run: {words}; {MOVE_IT}")
-    return tuple(dict.fromkeys(said))
-
-
-def script_folders(handler: Handler, project: Path) -> tuple[str, ...]:
-    """The directories of the Python scripts that a hook starts, in which these have their own modules.
-
-    Of a repository's hook these are directories that are held, never the top directory. For another one the project has
-    none after a `cd` to elsewhere: there, the same name may mean a file that is hostile.
-    """
-    from hookline.config.script_dependencies import is_python
-
+def find_scripts(handler: Handler, project: Path) -> dict[Path, bool]:
+    """The files that a hook's command names as programs and scripts, each with whether it can be run now."""
     if handler.kind != "command":
-        return ()
-    line = CommandLine(handler, project)
-    started: list[Path] = []
-    if handler.source.level.is_repository:
-        started += (each for each in _loaded(handler, project).started if each.parent != project)
-    else:
-        for path in _users_scripts(handler, project, line.search):
-            is_inside = path.is_relative_to(project)
-            started += [path] if is_inside else _dependencies_of([path], path.parent).started
-    real = (os.path.realpath(each) for each in started if is_python(each))
-    return tuple(dict.fromkeys(map(os.path.dirname, real)))
+        return {}
+    return find_named_files(read_words(handler, project), _find_bases(handler, project), project)
 
 
-def _users_scripts(handler: Handler, project: Path, search: StartSearch) -> list[Path]:
-    goals = ("".join(argv[1:2]) for argv in search.commands if argv[:1] in (("cd",), ("pushd",)))
-    moves = [Path(os.path.normpath(project / os.path.expanduser(each))) for each in goals]
-    elsewhere = [each for each in moves if not each.is_relative_to(project)]
-    scripts = script_paths(handler, project)
-    if elsewhere:
-        words = [word for word, _, is_script in search.started if is_script]
-        scripts = [each for each in scripts if not each.is_relative_to(project)]
-        scripts += [place / word for place in elsewhere for word in words]
-    return scripts
+def _find_bases(handler: Handler, project: Path) -> tuple[Path, Path]:
+    cwd = expand_placeholders(handler.cwd, handler, str(project))
+    return Path(os.path.normpath(project / cwd)), project
 
 
-def changed_file(handler: Handler) -> str:
-    """A file that has changed since it was pinned; empty if none."""
-    pins = handler.pins or {}
-    return next((path for path, known in pins.items() if hash_of(Path(path)) != known), "")
+def find_bound(handler: Handler, project: Path) -> list[Path]:
+    """The files and directories that trust in a hook is bound to, and that must not change while it is in force."""
+    named: list[Path] = []
+    if handler.kind == "command":
+        words = read_words(handler, project)
+        named = find_bound_paths(words, _find_bases(handler, project), project)
+    return [*dict.fromkeys((*named, *find_listed(handler.files, project)))]
+
+
+def find_listed(names: Sequence[str], project: Path) -> list[Path]:
+    """The files and directories that a list names."""
+    if not names:
+        return []
+    from hookline.config.trust import find_listed_paths  # takes a while to load
+
+    return find_listed_paths(names, project)
+
+
+def hash_files(handler: Handler, project: Path) -> dict[str, str]:
+    """The files that trust is bound to, with their hashes: of a directory all that counts in it."""
+    files = expand_directories(find_bound(handler, project), project)
+    return {str(path): hash_path(path, project) for path in files}
+
+
+def describe_bound(handler: Handler, project: Path) -> list[str]:
+    """The files and directories that trust in a hook is bound to, in words."""
+    said = []
+    for path in find_bound(handler, project):
+        shown = path.relative_to(project) if path.is_relative_to(project) else path
+        if not path.is_dir():
+            said.append(str(shown) if path.exists() else f"{shown} ({_MISSING})")
+        elif path.is_relative_to(project):
+            count = len(expand_directories([path], project))
+            most = " or more, of which no more are read" if count == MAX_CODE else ""
+            said.append(f"{shown}/ ({count:,} {'file' if count == 1 else 'files'}{most})")
+    return said
+
+
+def pin_files(handler: Handler, project: Path, files: Sequence[str] = ()) -> Handler:
+    """A hook with the hashes of what it is bound to, which are checked before each run; `files` are bound, too."""
+    bound = (*find_bound(handler, project), *find_listed(files, project))
+    pins = {str(path): hash_path(path, project) for path in bound}
+    return msgspec.structs.replace(handler, pins=pins)
+
+
+def find_change(handler: Handler, project: Path) -> str:
+    """A file or directory that has changed since it was pinned; empty if none."""
+    pins = (handler.pins or {}).items()
+    return next((path for path, known in pins if hash_path(Path(path), project) != known), "")
+
+
+def find_replaceable_link(handler: Handler, project: Path) -> str:
+    """A link in the top directory on the way to what a repository's hook is bound to; empty if there is none.
+
+    It cannot be read-only, so a command could replace it in the moment between the check of a hash and the start.
+    """
+    if not handler.source.level.is_repository:
+        return ""
+    bound = find_bound(handler, project) if handler.pins is None else map(Path, handler.pins)
+    links = (path.name for path in bound if path.parent == project and path.is_symlink())
+    return next((name for name in links if name not in AGENT_CONFIGURATION), "")
 
 
 _DIGESTED = (
@@ -205,179 +133,98 @@ _DIGESTED = (
 
 
 def definition_digest(handler: Handler, project: Path) -> str:
-    """A hash of a hook's definition and of the content of its scripts and what these run, where they can be found.
+    """A hash of a hook's definition and of the files that it is bound to.
 
     A recorded answer is valid while this stays the same. Of variables only the names count: values may be secret.
     """
     content = {name: getattr(handler, name) for name in _DIGESTED}
     content |= {"dialect": handler.source.dialect, "env": sorted(handler.env)}
-    content["scripts"] = sorted((str(p), hash_of(p)) for p in _files_run(handler, project))
+    content["scripts"] = sorted(hash_files(handler, project).items())
     text = json.dumps(
         msgspec.to_builtins(content), sort_keys=True, separators=(",", ":"), default=str
     )
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def script_paths(handler: Handler, project: Path) -> list[Path]:
-    """The files that a hook runs: in the project, beside the file that names it, elsewhere, or on the path."""
-    if handler.kind != "command":
-        return []
-    found = _files_loaded(_loaded(handler, project), project)
-    beside = Path(handler.source.root or os.path.dirname(handler.source.path))
-    for word, _, is_script in CommandLine(handler, project, os.environ).search.started:
-        if not is_script and (is_interpreter(word) or can_run_others((word, "run"))):
-            continue
-        named = os.path.expanduser(word)
-        places = [base / named for base in (project / handler.cwd, project, beside)]
-        if os.sep not in named:
-            # A program without a directory in its name is one of the path, whatever the project has.
-            places.insert(
-                len(places) if is_script else 0, Path(shutil.which(named) or project / named)
-            )
-        with contextlib.suppress(ValueError):  # no name of a file
-            found += [each for each in places if each.is_file()][:1]
-    return list(dict.fromkeys(found))
+# --- where its programs and modules are searched --------------------------------------------------------
 
 
-def _files_run(handler: Handler, project: Path) -> set[Path]:
-    """The files that a hook runs, and those that these run. A script of the project is followed in the project only."""
-    outside = [project, Path(handler.source.root or os.path.expanduser("~"))]
-    found = set(script_paths(handler, project))
-    for path in [Path(os.path.normpath(each)) for each in found]:
-        roots = [project] if path.is_relative_to(project) else [*outside, path.parent]
-        for root in roots:
-            _, *followed = _dependencies_of([path], root).files
-            found.update(followed)
+def search_variables(
+    handler: Handler, inherited: Mapping[str, str], project: Path
+) -> dict[str, str]:
+    """Variables with which a program on the host finds no programs and modules that others have put in its way.
+
+    Programs are not searched in the project, and Python modules only beside the hook's scripts, which are bound. A
+    repository's hook that names a module of the project (`python3 -m pytest`) is meant to import from there. If
+    scripts are in the project, Python takes what it has compiled from a directory of the user's, not from
+    `__pycache__` beside the source.
+    """
+    is_repository = handler.source.level.is_repository
+    path, modules = inherited.get("PATH", os.defpath), inherited.get("PYTHONPATH", "")
+    folders = _find_import_folders(handler, project)
+    places = (*folders, *_find_outside("" if is_repository else modules, project))
+    # Not empty: `PYTHONPATH=lib:$PYTHONPATH` would search the directory that it starts in.
+    found = {
+        "PATH": os.pathsep.join(_find_outside(path, project)) or os.defpath,
+        "PYTHONPATH": os.pathsep.join(places or (os.devnull,)),
+    }
+    if not (is_repository and runs_project_modules(read_words(handler, project))):
+        found["PYTHONSAFEPATH"] = "1"
+    if is_repository or any(Path(each).is_relative_to(project) for each in folders):
+        found["PYTHONPYCACHEPREFIX"] = _bytecode_directory()
     return found
 
 
-def _dependencies_of(scripts: list[Path], project: Path) -> ScriptDependencies:
-    from hookline.config.script_dependencies import (
-        find_dependencies,  # only where it is needed: it takes a while
+def _find_import_folders(handler: Handler, project: Path) -> tuple[str, ...]:
+    """The directories in which Python finds modules, if a hook starts it: those of its scripts, and those listed.
+
+    The top directory is none of them: commands can write there. For a hook that is not the repository's, a directory
+    of the project counts only if the command does nothing else: after a `cd`, the same name may mean a hostile file.
+    """
+    if handler.kind != "command":
+        return ()
+    top, words = Path(os.path.realpath(project)), read_words(handler, project)
+    scripts = [path for path, can_run in find_scripts(handler, project).items() if can_run]
+    for program in words.programs:
+        path = Path(shutil.which(program) or os.devnull) if "/" not in program else Path(os.devnull)
+        scripts += [path] if path.is_absolute() and _is_python(path) else []
+    folders = [Path(os.path.realpath(path)).parent for path in scripts]
+    folders += (path for path in find_listed(handler.files, project) if path.is_dir())
+    is_whole = handler.source.level.is_repository or len(words.commands) == 1
+    return tuple(
+        dict.fromkeys(
+            str(each)
+            for each in folders
+            if each != top and (is_whole or not each.is_relative_to(top))
+        )
     )
 
-    return find_dependencies(project, scripts)
+
+def _is_python(path: Path) -> bool:
+    """Whether a program is a script for Python."""
+    if not path.is_file() or is_binary(path):
+        return False
+    with path.open("rb") as file:
+        return b"python" in file.readline(256)
 
 
-def _folder_of(path: Path, project: Path) -> Path | None:
-    """`.claude/hooks` for a script anywhere in it; None for one elsewhere, or directly in `.claude`."""
-    if not path.is_relative_to(project):
-        return None
-    parts = path.relative_to(project).parts
-    folders = (each.configuration_folders for each in all_dialects().values())
-    if len(parts) > 2 and any(parts[0] in each for each in folders):
-        return project / parts[0] / parts[1]
-    return None
+@lru_cache(maxsize=64)
+def _find_outside(path: str, project: Path) -> tuple[str, ...]:
+    """The entries of a search path outside of the project, and those of the environment that we run in ourselves."""
+    from hookline.containment.sandbox.environment import trusted_entries  # takes a while to load
+
+    top = Path(os.path.realpath(project))
+    own = [top / each for each in environments_below(top)]
+    return tuple(trusted_entries(path, [top], own))
 
 
-def hash_of(path: Path) -> str:
-    """The hash of a file; a word in its place if it is gone or too large."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            return "too large"
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "not readable" if os.path.lexists(path) else GONE
-
-
-def _is_code(path: Path) -> bool:
-    """Whether a file is meant to be run, by its name, its mode or its first bytes."""
-    from hookline.config.script_dependencies import is_code
-
-    if is_code(path):
-        return True
-    try:
-        with path.open("rb") as file:
-            return os.access(path, os.X_OK) or file.read(2) == b"#!"
-    except OSError:
-        return True
-
-
-class CommandLine:
-    """The command of a hook, read: what it starts, and every word of it that may name a file."""
-
-    def __init__(
-        self, handler: Handler, project: Path, environment: Mapping[str, str] = EMPTY
-    ) -> None:
-        known = {**placeholders(handler, str(project)), "PWD": str(project)}
-        self.project = project
-        self._env = {
-            name: expand_placeholders(value, handler, str(project))
-            for name, value in handler.env.items()
-        }
-        self.search = StartSearch({**environment, **known})
-
-        def expand(text: str) -> str:
-            return VARIABLE.sub(lambda found: known.get(found[1] or found[2]) or found[0], text)
-
-        texts: list[str] = []
-        if handler.argv is not None:
-            texts = list(map(expand, handler.argv))
-            self.search.search(texts)
-        else:
-            self.search.search(
-                expand_placeholders(handler.command, handler, str(project), for_shell=True)
-            )
-            is_ours = handler.shell in READABLE_SHELLS
-            if not (is_ours and self.search.is_whole):
-                whole = expand(handler.command)
-                texts = [whole, re.sub(r"[\"']", "", whole)]
-                words = dict.fromkeys(each for text in texts for each in _WORDS.findall(text))
-                # A line that bash would not take may run any file; that of another shell what is code.
-                self.search.started += [Started(word, "", is_script=is_ours) for word in words]
-        texts += self.search.words
-        self.words = {each for text in texts for each in (text, *_WORDS.findall(text))}
-        self.places = [project, Path(os.path.normpath(project / handler.cwd))]
-        """The directories that names are relative to: the project, its own, and those that it names."""
-        self.places += filter(os.path.isdir, self._inside(self.words, project))
-
-    def scripts(self) -> list[Path]:
-        """The files that the command itself runs, and the code that is named in `python -c ..`."""
-        scripts = self.files_named(word for word, _, is_script in self.search.started if is_script)
-        given = [text for argv in self.search.commands for text in code_words(argv)]
-        words = {word for text in given for word in _WORDS.findall(text)}
-        programs = self.files_named({*words, *(word for word, *_ in self.search.started)})
-        return [path for path in programs if path in scripts or _is_code(path)]
-
-    def code(self) -> list[Path]:
-        """These, and all code that a word names: who knows what a program does with its words."""
-        named = filter(_is_code, self.files_named(self.words))
-        return list(dict.fromkeys((*self.scripts(), *named)))
-
-    def dependencies(self, scripts: list[Path]) -> ScriptDependencies:
-        """The files that the command and its scripts run."""
-        from hookline.config.script_dependencies import find_dependencies  # takes a while to load
-
-        return find_dependencies(
-            self.project,
-            scripts,
-            searches=[self.search],
-            directory=self.places[1],
-            variables=self._env,
-        )
-
-    def files_named(self, words: Iterable[str]) -> list[Path]:
-        """The files that words name: in the project, and scripts elsewhere."""
-        found: dict[Path, None] = {}
-        named, places = set(words), list(dict.fromkeys(self.places))
-        for base in places:
-            for full in self._inside(named, base):
-                if os.path.isfile(full):
-                    found[full] = None
-                    if full.parent not in places and full.is_relative_to(self.project):
-                        places.append(full.parent)  # arguments of a script are often beside it
-        return list(found)
-
-    def _inside(self, words: Iterable[str], base: Path) -> Iterator[Path]:
-        """The files that words may mean. What only a shell knows may be any directory, or nothing."""
-        from hookline.config.script_dependencies import is_script
-
-        for word in sorted(words):
-            after = word.rpartition(UNKNOWN)[2]
-            names = {word.replace(UNKNOWN, ""), after.lstrip("/")} if after != word else {word}
-            paths = (base / os.path.expanduser(name) for name in names)
-            for full in (Path(os.path.normpath(path)) for path in paths):
-                with contextlib.suppress(OSError, ValueError):
-                    is_inside = full.is_relative_to(self.project)
-                    if full.exists() if is_inside else is_script(full):
-                        yield full
+def _bytecode_directory() -> str:
+    """A directory that only the user can write. Without a home it is one that nobody can write or read."""
+    state = state_directory()
+    if state is None or not state.is_absolute():
+        return os.path.join(os.devnull, "bytecode")
+    found = str(state / "bytecode")
+    if not os.path.isdir(found):
+        with contextlib.suppress(OSError):
+            os.makedirs(found, mode=0o700, exist_ok=True)
+    return found

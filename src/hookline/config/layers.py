@@ -121,7 +121,7 @@ def put(data: dict[Any, Any], path: KeyPath, value: Any) -> None:
     data[path[-1]] = value
 
 
-ADDED = frozenset({"hooks", "allow", "ask", "deny"})
+ADDED = frozenset({"hooks", "hook_files", "allow", "ask", "deny"})
 """Lists to which each layer adds. Every other list is replaced by the layer above."""
 _BASH = ("capabilities", "bash")
 

@@ -20,16 +20,6 @@ _SHARED = "pyproject.toml"
 """Other programs use this file too. Without our table it is ignored."""
 _LARGEST = 10 << 20
 """Bytes. A larger file is no configuration, and may be an attempt to keep us busy."""
-_BYTE_ORDER = b"\xef\xbb\xbf\xff\xfe"
-_MAY_BE_OURS = re.compile(
-    rb"""
-    ^ \s* \[\[? \s* ["']? tool ["']? \s* \. \s* ["']? hookline \b  # [tool.hookline], [tool.hookline.limits]
-    | ^ \s* (?: ["']? tool ["']? \s* \. \s* )? ["']? hookline ["']? \s* [.=]  # tool.hookline.model =
-    | ^ \s* ["']? tool ["']? \s* = .* hookline  # tool = { hookline = ... }
-    """,
-    re.MULTILINE | re.VERBOSE,
-)
-"""The beginning of our table, in a file that is not valid TOML."""
 PROJECT_FILES = (_SHARED, "hookline.toml", ".hookline/config.toml")
 """The configuration files of a project. The last one has the highest priority."""
 
@@ -135,21 +125,18 @@ def _is_null_device(found: os.stat_result) -> bool:
 
 
 def _has_table(path: Path) -> bool:
-    """Whether a pyproject.toml has [tool.hookline]. A broken file counts if it seems to have that table."""
+    """Whether a pyproject.toml has [tool.hookline]. A broken file that mentions us counts: it may forbid something."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise _unreadable(path, str(error.strerror)) from None
-    plain = data.replace(b"\0", b"").lstrip(
-        _BYTE_ORDER
-    )  # as far as ASCII goes, whatever the encoding
-    if b"hookline" not in plain:
+    if b"hookline" not in data.replace(b"\0", b""):  # as far as ASCII goes, whatever the encoding
         return False
     try:
         tables = tomllib.loads(data.decode()).get("tool", {})
-        return isinstance(tables, dict) and "hookline" in tables
-    except (ValueError, RecursionError):
-        return _MAY_BE_OURS.search(plain) is not None
+    except (ValueError, RecursionError):  # the reader of the file reports the problem
+        return True
+    return isinstance(tables, dict) and "hookline" in tables
 
 
 def journal_of(project: Path, environ: Mapping[str, str]) -> Path:

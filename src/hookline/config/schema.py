@@ -90,6 +90,8 @@ class McpSettings(Table, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     """`${NAME}` stands for a variable of your environment."""
     cwd: str | None = None
+    files: tuple[Name, ...] = ()
+    """Files and directories of the project that it loads besides its script: trusted with it, and read-only."""
     url: Name | None = None
     headers: dict[str, str] = {}
     """`${NAME}` stands for a variable of your environment."""
@@ -142,6 +144,9 @@ class HookSettings(Table, frozen=True, kw_only=True):
     shadow: bool = False
     env: dict[str, str] = {}
     """More variables for a command."""
+    files: tuple[Name, ...] = ()
+    """Files and directories of the project that a command loads besides its script: they are trusted with it, and
+    read-only."""
     headers: dict[str, str] = {}
     """Headers for an address. `${NAME}` stands for a variable of your environment."""
 
@@ -197,6 +202,8 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     hook_failures: dict[Name, Literal["open", "closed"]] = {}
     """Whether hooks of other agents' files block when they fail, by file, as `hookline hooks list` shows it. `*` stands
     for anything. A project can open only the hooks of its own files."""
+    hook_files: tuple[Name, ...] = ()
+    """The same for all hooks of the project, also in other agents' files: what they load besides their scripts."""
     journal: Name | None = None
     """The file of the journal."""
 

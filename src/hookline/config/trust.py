@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -17,16 +18,16 @@ from types import MappingProxyType
 from typing import Any
 
 from hookline.config.layers import Layer
-from hookline.config.locations import user_folder
-from hookline.config.script_dependencies import (
-    code_below,
-    find_dependencies,
-    find_module_files,
-    is_script,
-)
+from hookline.config.locations import home, user_folder
+from hookline.config.module_files import find_module_files
 from hookline.errors import TrustError
-from hookline.shell_text import UNKNOWN
-from hookline.shell_text.started import StartSearch
+from hookline.shell_text.named_files import (
+    expand_directories,
+    find_bound_paths,
+    hash_path,
+    links_to,
+    read_command,
+)
 
 _VERSION = 1
 _MAX_FILES = 2_000
@@ -36,10 +37,12 @@ _MAX_TEXTS = 1 << 20
 """Bytes of all texts of a directory."""
 _DECODED: dict[tuple[str | int, ...], Any] = {}
 """The trust file as it was last read. A command asks it several times, and its texts make it large."""
-_PROJECT_DIR = re.compile(r"\$\{?([A-Z]+_PROJECT_DIR)\}?")
+_PROJECT_DIR = re.compile(r"\$\{?([A-Z]+_PROJECT_DIR)\b")
 """A variable for the project's directory: each agent has one of its own, and commands may name any of them."""
-_RUNNING = frozenset({"command", "args"})
-"""Keys whose values name what is run."""
+_PLACEHOLDER = re.compile(r"\$\{[A-Z]+_PROJECT_DIR\}")
+"""The same where the path is put in. Other forms, as `${NAME:-.}`, are for a shell, whose lines we read with it."""
+_BOUND = ("files", "hook_files")
+"""Keys that list what else a hook or a server loads."""
 _TARGETS = frozenset({"run", "target", "agent"})
 """Keys whose value is `module:name`."""
 _READ = frozenset({"skills", "subagents", "plugins"})
@@ -71,6 +74,18 @@ class TrustFile:
     def is_known(self, project: Path) -> bool:
         """Whether the files of the project were ever trusted."""
         return bool(self._entry(project).get("files"))
+
+    def find_above(self, project: Path, environ: Mapping[str, str]) -> Path | None:
+        """The nearest trusted directory above a project that has no entry of its own.
+
+        A command can make a repository or a configuration in a directory of a trusted project, which is then a project
+        of its own, without the hooks and rules of the other. It cannot make an entry here.
+        """
+        known, own = self._read(), home(environ).resolve()
+        if "texts" in known.get(str(project), {}) or self.hooks_of(project):
+            return None
+        above = (each for each in project.parents if each != own and each not in own.parents)
+        return next((each for each in above if _has_guards(known.get(str(each), {}))), None)
 
     def changes(self, project: Path, prints: Mapping[str, str]) -> list[str]:
         """The files that differ from those that were trusted."""
@@ -137,7 +152,7 @@ class TrustFile:
         entry = known.get(str(top), {})
         if not entry.pop("repository", ""):
             return False
-        if not (entry["files"] or entry.get("hooks") or entry.get("pages")):
+        if not _has_guards(entry):
             del known[str(top)]
         self._write(known)
         return True
@@ -210,6 +225,11 @@ class TrustFile:
             raise TrustError(f"{self.path} cannot be written: {error.strerror}.") from None
 
 
+def _has_guards(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry is about configuration or hooks, and not only about git."""
+    return bool(entry.get("files") or entry.get("hooks") or entry.get("pages"))
+
+
 def trust_file(environ: Mapping[str, str]) -> TrustFile:
     """The trust file of the user."""
     return TrustFile(user_folder(environ) / "trusted-projects.json")
@@ -226,25 +246,14 @@ def fingerprints(project: Path, layers: Iterable[Layer]) -> dict[str, str]:
         _relative(project, path): hashlib.sha256(text.encode()).hexdigest()
         for path, text in texts.items()
     }
-    return {**prints, **{_relative(project, path): _hash(path) for path in named}}
+    return {**prints, **{_relative(project, path): hash_path(path, project) for path in named}}
 
 
 def named_files(project: Path, layers: Iterable[Layer]) -> list[Path]:
-    """The files that configuration files name, what these run, and all code in the directories of these."""
-    layers = list(layers)
+    """The files that configuration files name to be run or followed, with all code in the directories of scripts."""
     texts = {Path(layer.name) for layer in layers}
-    said = {path for each in layers for path in _named_files(project, each.data)}
-    found = [
-        find_dependencies(project, searches=[search], directory=project / directory)
-        for layer in layers
-        for search, directory in _command_searches(layer.data)
-    ]
-    found.append(find_dependencies(project, sorted(said - texts)))
-    said.update(path for each in found for path in each.files)
-    folders = {path for each in found[:-1] for path in each.folders if path.is_relative_to(project)}
-    targets = {target for each in layers for target in _targets(each.data)}
-    modules = {path for each in targets for path in find_module_files(project, each)}
-    named = sorted({*said, *modules, *code_below(sorted(folders))} - texts)
+    found = {path for layer in layers for path in _find_files(project, layer.data)}
+    named = sorted(found - texts)
     if len(named) > _MAX_FILES:
         raise TrustError(
             f"the configuration of {project} names more than {_MAX_FILES} files.",
@@ -253,34 +262,55 @@ def named_files(project: Path, layers: Iterable[Layer]) -> list[Path]:
     return named
 
 
-def _targets(data: Any, key: str = "") -> Iterator[str]:
-    """The modules of Python hooks and agents. Our own loader imports them, from these files only."""
+def _find_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
+    """Every file that a table names, and the tables in it. `key` is the name of the table, or of one around it."""
     if isinstance(data, dict):
+        yield from _find_bound_files(project, data)
         for name, value in data.items():
-            yield from _targets(value, str(name))
+            yield from _find_files(project, value, key if key in _READ else str(name))
     elif isinstance(data, list):
         for value in data:
-            yield from _targets(value, key)
+            yield from _find_files(project, value, key)
     elif isinstance(data, str) and key in _TARGETS:
-        yield data.partition(":")[0]
+        # Our own loader imports these modules, from these files only.
+        yield from find_module_files(project, data.partition(":")[0])
+    elif isinstance(data, str) and key in _READ:
+        yield from _files_at(project, data)
 
 
-def _command_searches(data: Any) -> Iterator[tuple[StartSearch, str]]:
-    """What the commands of hooks and servers start, and the directory that each starts in."""
-    if isinstance(data, list):
-        for each in data:
-            yield from _command_searches(each)
-    if not isinstance(data, dict):
-        return
-    for each in data.values():
-        yield from _command_searches(each)
-    command, args = data.get("command"), data.get("args") or ()
-    words = [*(command if isinstance(command, list) else [command]), *args]
+def _find_bound_files(project: Path, table: dict[str, Any]) -> Iterator[Path]:
+    """The files that a hook or a server is bound to, if the table is one."""
+    command, args, cwd = table.get("command"), table.get("args") or (), table.get("cwd") or ""
+    words = [*(command if isinstance(command, list) else [command]), *args, cwd]
+    bound: list[Path] = []
     if all(isinstance(each, str) for each in words):
-        search = StartSearch(dict.fromkeys(_PROJECT_DIR.findall(" ".join(words)), "."))
-        search.search(words[0] if isinstance(command, str) and not args else words)
-        cwd = data.get("cwd")
-        yield search, os.path.expanduser(cwd) if isinstance(cwd, str) else ""
+        given = table.get("env")
+        env = {k: str(value) for k, value in given.items()} if isinstance(given, dict) else {}
+        known = {**env, **dict.fromkeys(_PROJECT_DIR.findall(" ".join(words)), str(project))}
+        *plain, cwd = [_PLACEHOLDER.sub(lambda _: str(project), word) for word in words]
+        values = [_PLACEHOLDER.sub(lambda _: str(project), value) for value in env.values()]
+        is_line = isinstance(command, str) and not args
+        read = read_command(words[0] if is_line else plain, known, values)
+        bases = [Path(os.path.normpath(project / os.path.expanduser(cwd))), project]
+        bound += find_bound_paths(read, bases, project)
+    for listed in map(table.get, _BOUND):
+        bound += find_listed_paths(listed, project) if isinstance(listed, list) else ()
+    yield from expand_directories(bound, project)
+
+
+def find_listed_paths(names: Iterable[str], project: Path) -> list[Path]:
+    """The files and directories that a list names, with the links on the way to them."""
+    found: dict[Path, None] = {}
+    for name in names:
+        path = Path(os.path.normpath(project / name))
+        if path == project or not path.is_relative_to(project) or not os.path.exists(path):
+            raise TrustError(
+                f"a hook or an MCP server lists {name!r} among its files, and there is no such file or directory "
+                f"below {project}.",
+                remedy="Correct the name, or leave it out. The top directory itself cannot be listed.",
+            )
+        found |= dict.fromkeys((path, *links_to(path)))
+    return list(found)
 
 
 def read_texts(project: Path, paths: Iterable[Path]) -> dict[str, str]:
@@ -303,47 +333,25 @@ def _relative(project: Path, path: Path) -> str:
     return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
 
 
-def _hash(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise TrustError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
-    """Every file that the settings name as something to run or to follow. Outside of the project, scripts only."""
-    if isinstance(data, dict):
-        for name, value in data.items():
-            yield from _named_files(project, value, key if key in _READ else str(name))
-    elif isinstance(data, list):
-        for value in data:
-            yield from _named_files(project, value, key)
-    elif isinstance(data, str) and key in _RUNNING | _READ:
-        whole = _PROJECT_DIR.sub(lambda _: str(project), data)
-        search = StartSearch(dict.fromkeys(_PROJECT_DIR.findall(data), str(project)))
-        search.search(data)
-        for word in (whole, *search.words, *(() if search.is_whole else whole.split())):
-            yield from _files_at(project, word)
-            _, unknown, rest = word.rpartition(UNKNOWN)
-            path = Path(os.path.normpath(project / rest.lstrip("/")))
-            if unknown and is_script(path):  # `$(pwd)/x.sh` may be ours
-                yield path
-
-
-def _files_at(project: Path, word: str) -> Iterator[Path]:
-    if not word or "\0" in word or len(word) > 4_000:
+def _files_at(project: Path, name: str) -> Iterator[Path]:
+    """A file of the project, or all files in a directory of it."""
+    path = Path(os.path.normpath(project / os.path.expanduser(name)))
+    if path == project or not path.is_relative_to(project):
         return
-    try:
-        path = Path(os.path.normpath(project / os.path.expanduser(word)))
-        if path == project:
-            return
-        if not path.is_relative_to(project):
-            if is_script(path):
-                yield path
-        elif path.is_file():
-            yield path
-        elif path.is_dir():
-            yield from sorted(inside for inside in path.rglob("*") if inside.is_file())
-    except OSError:
-        return
+    if os.path.isfile(path):
+        yield path
+    elif os.path.isdir(path):
+        yield from itertools.islice(_files_below(path), _MAX_FILES + 1)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """All files in a directory, also behind links: the loader follows them."""
+    seen: set[str] = set()
+    for place, inner, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            inner.clear()
+            continue
+        seen.add(real)
+        inner.sort()
+        yield from (path for name in sorted(names) if (path := Path(place, name)).is_file())

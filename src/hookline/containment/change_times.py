@@ -16,9 +16,9 @@ def is_settled(changed_at: int, now: int) -> bool:
     return now - changed_at >= (_TICK if changed_at % _WHOLE_SECOND else _LONG_TICK)
 
 
-def changed_since(path: str, since: int) -> str:
+def find_change_since(path: str, since: int) -> str:
     """A file at a path, or below it, that changed later than that; empty if there is none. Nobody can set that time."""
-    return next((each for each in _below(path) if _changed_at(each) > since), "")
+    return next((each for each in _below(path) if _change_time(each) > since), "")
 
 
 def _below(path: str) -> Iterator[str]:
@@ -27,7 +27,7 @@ def _below(path: str) -> Iterator[str]:
         yield from (os.path.join(place, name) for name in (*directories, *files))
 
 
-def _changed_at(path: str) -> int:
+def _change_time(path: str) -> int:
     try:
         return os.lstat(path).st_ctime_ns
     except OSError:

@@ -69,7 +69,7 @@ def link_out_of(inside: str) -> str | None:
     not listed here: any link counts.
     """
     known = _KNOWN.get(inside)
-    if known is not None and all(_changed_at(path) == at for path, at in known[0]):
+    if known is not None and all(_change_time(path) == at for path, at in known[0]):
         return known[1]
     times: list[tuple[str, int]] = []
     now = time.time_ns()
@@ -85,7 +85,7 @@ def link_out_of(inside: str) -> str | None:
 def _search(inside: str, real: str, below: str, times: list[tuple[str, int]]) -> str | None:
     here = os.path.join(inside, below)
     times.append(
-        (here, _changed_at(here))
+        (here, _change_time(here))
     )  # before it is read: a change meanwhile is seen the next time
     try:
         with os.scandir(here) as entries:
@@ -114,7 +114,7 @@ def _is_not_searched(path: str) -> bool:
     return _NOT_PRINTED.match(f"{path}/") is not None
 
 
-def _changed_at(path: str) -> int:
+def _change_time(path: str) -> int:
     try:
         return os.lstat(path).st_ctime_ns
     except OSError:

@@ -6,14 +6,13 @@ history, commits, or opens an editor or an agent there. What a person starts (ma
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from hookline.containment.links import real_path
 from hookline.secret_tables import names_in
+from hookline.wildcards import compile_entries
 
 
 def _names(text: str) -> frozenset[str]:
@@ -51,7 +50,7 @@ RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     .p4config .lazygit.yml                                                      # name programs to Perforce and lazygit
     .nvim.lua .lazy.lua .nvimrc .nvim .exrc .vimrc .gvimrc .lvimrc .local.vimrc _vimrc_local.vim
     .dir-locals.el .dir-locals-2.el .externalToolBuilders .project .factorypath .lite_project.lua .tm_properties
-    .kateproject .lapce .neoconf.json
+    .kateproject .kateproject.local .lapce .neoconf.json
     """
 )
 """What runs commands when a directory is entered, a commit is made or an editor is opened."""
@@ -81,9 +80,7 @@ RUN_BY_PATTERN = _names(
     """
 )
 """The same, by a pattern for the name, or for the directory and the name."""
-_BY_PATTERN = re.compile(
-    "|".join(fnmatch.translate(p if "/" in p else f"*/{p}") for p in sorted(RUN_BY_PATTERN))
-)
+_BY_PATTERN = compile_entries(RUN_BY_PATTERN)
 
 
 def run_by_pattern(directory: str, names: Iterable[str]) -> list[str]:
@@ -95,10 +92,10 @@ AGENT_CONFIGURATION = _names(
     """
     .hookline .agents .claude .claude.json .codex .copilot .cursor .gemini .windsurf .continue .aider .aider.conf.yml
     .mcp.json mcp.json hookline.toml .continuerc.json .roo .roomodes .roorules .clinerules .kiro .amazonq .junie .trae
-    .amp .iflow .augment .factory .openhands .warp .pi .zed
+    .amp .iflow .augment .factory .openhands .warp .pi .zed .opencode.json
     .qwen .opencode opencode.json opencode.jsonc .crush .crush.json crush.json .goose .goosehints .claude-plugin
     .cursor-plugin .agent .kilocode .kilocodemodes .vibe .grok .qoder .codebuddy .rovodev .antigravity .aiassistant
-    gptme.toml .cline .letta .mux
+    gptme.toml gptme.local.toml .cline .letta .mux .kilo kilo.json kilo.jsonc .deepagents .codeartsdoer
     """
 )
 """Agents' own: hooks, permissions, servers."""
@@ -130,11 +127,16 @@ PROTECTED: frozenset[str] = (
 """What cannot be changed through a jail by default, at any depth. It can be read. `a/b` is a `b` in an `a`."""
 
 
-def user_configuration() -> tuple[str, ...]:
+def configuration_places() -> tuple[str, ...]:
     """Where the user's own configuration of git and of Hookline is: it names programs, and says what is trusted."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     named = os.path.expanduser(os.environ.get("HOOKLINE_CONFIG_DIR") or f"{base}/hookline")
-    return _real_places(f"{base}/git", f"{base}/hookline", named)
+    return f"{base}/git", f"{base}/hookline", os.path.abspath(named)
+
+
+def user_configuration() -> tuple[str, ...]:
+    """The same as real paths."""
+    return _real_places(*configuration_places())
 
 
 @lru_cache(16)
@@ -154,3 +156,21 @@ def accept(facts: os.stat_result) -> None:
 def is_accepted(facts: os.stat_result) -> bool:
     """Whether this file was written by somebody who may, and has neither changed nor moved since."""
     return (facts.st_dev, facts.st_ino, facts.st_ctime_ns) in _accepted
+
+
+# --- git directories ----------------------------------------------------------------------------------
+
+# git itself wants `HEAD`, `objects` and `refs`, or a `HEAD` and a `commondir` that leads to the others. A command can
+# move one of them away and put it back later, so less counts here. When the jail and the sandbox had definitions of
+# their own, what only one of them knew could be written through the other.
+PARTS_OF_GIT = ("HEAD", "objects", "refs", "commondir")
+"""The entries by which a git directory is known that is not called `.git`."""
+
+
+def is_git_directory(names: Container[str]) -> bool:
+    """Whether git may obey what is in a directory with these entries, now or when a command has put a part back.
+
+    `HEAD` beside `refs` is not enough: git's logs have both. A sandbox keeps `objects` from being moved away.
+    """
+    has_store = "objects" in names and ("refs" in names or "HEAD" in names)
+    return "commondir" in names or has_store

@@ -15,7 +15,8 @@ from hookline.definition.guards import limit_reached_in_step
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Point, Registration, sort_hooks, unique_names
-from hookline.journal import JournalStore, Listener, Redact, RedactContent
+from hookline.journal import JournalStore, Listener
+from hookline.journal.durable import Redact, RedactContent
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, Decision, PendingApproval, ToolCall
 from hookline.tools import Toolbox

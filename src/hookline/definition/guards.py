@@ -1,6 +1,6 @@
-"""The guards every agent gets: ordinary hooks, each of which can be replaced.
+"""The guards every agent gets, which enforce its limits: ordinary hooks, each of which can be replaced.
 
-Limits are checked before a step and before a batch of calls, never after the fact, so an answer given in
+Limits are checked before a step and before each call, never after the fact, so an answer given in
 the last allowed step is a completed run. They hold for the whole tree of child runs.
 """
 

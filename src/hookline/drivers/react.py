@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.drivers.answer import ask
 from hookline.drivers.base import Turn
-from hookline.drivers.model import ModelDriver, check_features, fit_results, full_name
+from hookline.drivers.model import ModelDriver, ask, check_features, fit_results, full_name
 from hookline.drivers.protocol import AnswerStream, Spoken, SpokenCall, read, write
 from hookline.errors import BuildError, MalformedResponseError
 from hookline.providers import Feature, Provider

@@ -1,4 +1,4 @@
-"""What happens when something fails: stop, retry after a delay, or continue.
+"""`ErrorPolicy`: whether the run stops, tries again after a delay, or continues when something fails.
 
 `agent/error_handling.py` asks it and then the error hooks; `agent/calls/execution.py` catches what a tool raises.
 """

@@ -1,4 +1,4 @@
-"""Limits, and what a run and its children have spent of them.
+"""Limits (max steps, tokens, cost, time, calls), and what a run and its children have spent of them.
 
 `AgentBuilder.with_limits` and `capabilities/limits.py` set them; `LimitsGuard` in `definition/guards.py` enforces them.
 """

@@ -15,12 +15,11 @@ from hookline.hooks.match import (
     as_matcher,
     describe,
 )
-from hookline.hooks.next import Next
 from hookline.hooks.order import sort_hooks, unique_names
 from hookline.hooks.outcome import HookAnswer, HookLog, HookOutcome, Result
 from hookline.hooks.plan import ContextFreeHook, Entry, HookNames, Plan
 from hookline.hooks.point_type import Context, Kind, Point, Verdict, normalize_name
-from hookline.hooks.run import run_hooks
+from hookline.hooks.run import Next, run_hooks
 
 __all__ = [
     "BaseMatcher",

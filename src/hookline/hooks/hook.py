@@ -277,9 +277,7 @@ def _tier(point: Point[Any], options: HookOptions, where: str) -> Tier:
 def _matcher(hook: HookLike, given: object, where: str) -> Matcher | None:
     """When the hook runs: what it says itself, and what is given with matcher=. If there are both, both must match."""
     try:
-        parts = [
-            as_matcher(each) for each in (*_described_matchers(hook), given) if each is not None
-        ]
+        parts = [as_matcher(each) for each in (*_read_matchers(hook), given) if each is not None]
     except RegistrationError as error:
         raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
     if len(parts) > 1:
@@ -297,12 +295,12 @@ def _methods(hook: HookLike, *names: str) -> list[str]:
     return [name for name in names if callable(getattr(hook, name, None))]
 
 
-def _described_matchers(hook: HookLike) -> list[Any]:
+def _read_matchers(hook: HookLike) -> list[Any]:
     said = [hook.matches] if _methods(hook, "matches") else []
     return [*said, hook.matcher()] if _methods(hook, "matcher") else said
 
 
-def described_points(hook: HookLike) -> tuple[str, ...] | None:
+def read_points(hook: HookLike) -> tuple[str, ...] | None:
     """The points that an object names with `points()` or `event()`; empty for all of them, None if it has neither."""
     methods = _methods(hook, "points", "event")
     if not methods:
@@ -321,7 +319,7 @@ def described_points(hook: HookLike) -> tuple[str, ...] | None:
 
 def _refuse_other_point(point: Point[Any], hook: HookLike, where: str) -> None:
     """A hook that says where it runs is registered there: it is written for the contexts of those points."""
-    said = described_points(hook)
+    said = read_points(hook)
     if said and not any(isinstance(each, str) and point.is_named(each) for each in said):
         raise RegistrationError(
             f"{where}: the hook names its own points: {', '.join(map(str, said))}.",

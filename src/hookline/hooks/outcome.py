@@ -1,4 +1,7 @@
-"""What a hook may answer, what an answer or a crash means at its point, and what all answers of a point add up to."""
+"""What a hook may return (`HookOutcome`), what that or a crash means at its point, and what all answers add up to.
+
+`None`, a context, or a value that the point knows (`answers=` in `lifecycle/points.py`) is an answer too.
+"""
 
 from __future__ import annotations
 

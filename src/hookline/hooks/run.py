@@ -12,24 +12,31 @@ import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from hookline._aio import Once
 from hookline.errors import HookError, UsageError
-from hookline.hooks.next import Next, RestOfTier
 from hookline.hooks.outcome import (
     CRASHES,
     NO_LOG,
     HookAnswer,
     HookLog,
+    HookOutcome,
     Result,
     Settle,
     Verdicts,
     cancellation_failure,
+    check_change,
     hook_failure,
     understand,
 )
 from hookline.hooks.plan import Entry, HookNames, Plan
-from hookline.hooks.point_type import C, Verdict
+from hookline.hooks.point_type import C, Context, Verdict
+
+_AS_GIVEN: Any = object()
+
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]
@@ -142,9 +149,7 @@ async def run_around(
     """
     if not entries:
         return await action(ctx)
-    entry, is_asked, on_asked = entries[0], True, ON_ASKED.get() or _ignore
-    failure: HookError | None = None
-    result: T | None = None
+    entry, on_asked, started = entries[0], ON_ASKED.get() or _ignore, log.monotonic()
 
     async def inside(handed: C) -> T:
         if entry.shadow and next_.results:
@@ -157,14 +162,38 @@ async def run_around(
         on_asked(entry.name)
         return result
 
-    next_ = Next(entry, ctx, inside, settle)
-    started = log.monotonic()
+    next_: Next[C, T] = Next(entry, ctx, inside, settle)
     try:
-        is_asked = entry.matches is None or entry.matches(ctx)
-        if is_asked:
-            on_asked(entry.name)
-            result = await next_.answer()
-        if is_asked and not any(result is each for each in next_.results):
+        answered = await _ask_around(next_, log, started, check)
+        result, failure = answered  # apart from the await: mypy would take `T | None` for T
+        if not entry.shadow:
+            if failure is not None and entry.registration.on_failure == "closed":
+                raise failure
+            if failure is None and result is not None:
+                return result
+        if next_.raised is not None and not next_.results:
+            raise next_.raised
+        return next_.results[-1] if next_.results else await inside(ctx)
+    finally:
+        on_asked("")
+
+
+async def _ask_around(
+    next_: Next[C, T],
+    log: HookLog[C],
+    started: float,
+    check: Callable[[Entry, object, T | C], T],
+) -> tuple[T | None, HookError | None]:
+    """What one hook around an action gives, checked and reported, or its failure; neither if it does not match."""
+    entry, ctx = next_.entry, next_.given
+    result: T | None = None
+    failure: HookError | None = None
+    try:
+        if entry.matches is not None and not entry.matches(ctx):
+            return None, None
+        (ON_ASKED.get() or _ignore)(entry.name)
+        result = await next_.answer()
+        if not any(result is each for each in next_.results):
             result = check(entry, result, next_.results[-1] if next_.results else ctx)
     except CRASHES as error:
         if (cut := cancellation_failure(entry, ctx, error)) is not None:
@@ -173,26 +202,11 @@ async def run_around(
         if error is next_.raised:
             raise  # the action's own error, which the hook did not handle
         failure = hook_failure(entry, ctx, error)
-    finally:
-        on_asked("")
-    if is_asked:
-        change: tuple[Any, Any] = (ctx, ctx)
-        if ctx.point.gives_context and failure is None:
-            change = (next_.base, result)
-        log.report_answer(entry, started, HookAnswer(*change, error=failure))
-    if not entry.shadow:
-        if failure is not None and entry.registration.on_failure == "closed":
-            raise failure
-        if failure is None and result is not None:
-            return result
-    if next_.raised is not None and not next_.results:
-        raise next_.raised
-    if next_.results:
-        return next_.results[-1]
-    try:
-        return await inside(ctx)
-    finally:
-        on_asked("")
+    change: tuple[Any, Any] = (ctx, ctx)
+    if ctx.point.gives_context and failure is None:
+        change = (next_.base, result)
+    log.report_answer(entry, started, HookAnswer(*change, error=failure))
+    return result, failure
 
 
 def _report(
@@ -271,3 +285,159 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
 
 def _ignore(name: str) -> None:
     """Nobody reads along."""
+
+
+# --- `next`: how a hook continues inwards, to what it wraps: the rest of its tier, or an action ---
+
+
+class RepeatError(UsageError):
+    """What an action raises that is called again and cannot be done again. The hook that called it again has failed."""
+
+
+class Next(Generic[C, T]):
+    """What a hook calls to continue inwards, and what it got. It must await each call.
+
+    An action may be left out, done once, or repeated.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        ctx: C,
+        inside: Callable[[C], Awaitable[T]],
+        settle: Settle | None = None,
+    ) -> None:
+        self.entry = entry
+        self.given = self.handed = ctx
+        self.results: list[T] = []
+        self.raised: BaseException | None = None
+        self._inside = inside
+        self._settle = settle
+        self._calls: list[Once[T]] = []
+
+    def __call__(self, ctx: C = _AS_GIVEN) -> Once[T]:
+        call = Once(lambda: self._enter(self.given if ctx is _AS_GIVEN else ctx))
+        self._calls.append(call)
+        return call
+
+    async def _enter(self, ctx: C) -> T:
+        ctx = self.base if ctx is self.given else ctx
+        self.handed = check_change(self.entry, self.base, ctx, self._settle)
+        try:
+            result = await self._inside(self.handed)
+        except BaseException as error:
+            if isinstance(error, RepeatError) and len(self._calls) > 1:
+                raise self.error(error.message, error.remedy) from None
+            self.raised = error
+            raise
+        self.results.append(result)
+        return result
+
+    @property
+    def base(self) -> C:
+        """What the hook changes: its context or, once the action has given another, that one."""
+        if self.results and self.given.point.gives_context:
+            return self.results[-1]  # type: ignore[return-value] # it is a context there
+        return self.given
+
+    async def answer(self) -> Any:
+        """Call the hook. A call of `next` that was not awaited did nothing, so it is an error."""
+        cause: Exception | None = None
+        try:
+            answer = self.entry.call(self.given, self)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except (AttributeError, TypeError) as error:  # `next(ctx).is_blocked`, say
+            cause = error
+        if not all(call.awaited for call in self._calls):
+            name = "call_next" if self.given.point.around else "next"
+            raise self.error(
+                f"it called {name}(ctx) and never awaited it.",
+                f"Write `await {name}(ctx)`.",
+            ) from cause
+        if cause is not None:
+            raise cause
+        return answer
+
+    def error(self, problem: str, remedy: str) -> HookError:
+        """What the hook did wrong."""
+        return HookError(self.entry.name, self.given.point, problem, remedy=remedy)
+
+
+class RestOfTier(Next[Any, Result[Any]]):
+    """The rest of a tier, inside middleware. It runs once, and to its end."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        ctx: Context,
+        judge: Callable[[Any], Awaitable[Any]],
+        verdicts: Verdicts,
+    ) -> None:
+        super().__init__(
+            entry, ctx, self._skip_in_shadow if entry.shadow else self._run, verdicts.settle
+        )
+        self.context: Any = ctx
+        """What the rest left behind; what it was handed, while it runs."""
+        self._judge = judge
+        self._verdicts = verdicts
+        self._started = verdicts.log.monotonic()
+        self.is_recorded = False
+        """It passed on a changed context, and that is recorded."""
+        self.has_run = False
+
+    async def _skip_in_shadow(self, ctx: Context) -> Result[Any]:
+        """For middleware in shadow: the rest runs later, as it would without this hook."""
+        return Result(ctx)
+
+    async def _run(self, ctx: Context) -> Result[Any]:
+        if self.has_run:
+            raise self.error("it called next twice.", "Call next once.")
+        verdicts = self._verdicts
+        self.context, self.has_run = ctx, True
+        if ctx is not self.given:  # recorded now: the hooks inside see what it passed on
+            verdicts.log.report_answer(self.entry, self._started, HookAnswer(self.given, ctx))
+            self.is_recorded = True
+        self.context = await self._judge(ctx)
+        if verdicts.failure is not None and self.is_lost:
+            raise verdicts.failure
+        return verdicts.result(self.context)
+
+    async def answer(self) -> Any:
+        """Call the hook. If it began the rest, it must have waited for its end."""
+        answer = await super().answer()
+        if self.is_cut_short:
+            raise self.error("it did not wait for next to finish.", "Write `await next(ctx)`.")
+        return answer
+
+    @property
+    def is_cut_short(self) -> bool:
+        """The rest began and did not end: its verdict is unknown."""
+        return self.has_run and not self.results
+
+    @property
+    def is_lost(self) -> bool:
+        """A later hook failed where that is an error: middleware can neither hide it nor answer for it."""
+        return self._verdicts.failure is not None and not self.given.point.unskippable
+
+    def own_part(self, answer: Any) -> Any:
+        """The middleware's own part of its answer, without what the rest decided and changed."""
+        if not self.has_run or not self.results:
+            return None if answer is self.context else answer
+        if isinstance(answer, Result) and answer.kind <= self.results[0].kind:
+            answer = answer.context
+        if isinstance(answer, HookOutcome) and answer.context is not None:
+            return msgspec.structs.replace(answer, context=self._rebase(answer.context))
+        own = self._rebase(answer)
+        return None if own is self.context else own  # it returned what the rest decided
+
+    def _rebase(self, changed: Any) -> Any:
+        """A context derived from the one before `next`, as if it were derived from the one after."""
+        if changed is self.context or type(changed) is not type(self.context):
+            return changed
+        mine = {}
+        for name in changed.__struct_fields__:
+            value = getattr(changed, name)
+            if value is not getattr(self.given, name) and value is not getattr(self.handed, name):
+                mine[name] = value
+        return msgspec.structs.replace(self.context, **mine)

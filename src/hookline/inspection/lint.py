@@ -82,7 +82,7 @@ class _Hooks:
             self._effects[id(hook)] = effects_of(hook)
         return self._effects[id(hook)]
 
-    def enforced_hooks(self, plan: Plan) -> list[Registration]:
+    def find_enforced_hooks(self, plan: Plan) -> list[Registration]:
         """The hooks of tier `hook` at a point that are not in shadow: those that can change things."""
         return [entry.registration for entry in plan.hooks if not entry.shadow]
 
@@ -197,7 +197,7 @@ def _writers(hooks: _Hooks) -> Iterator[Finding]:
     for plan in hooks.plans:
         if plan.point.around:
             continue
-        for first, second in itertools.combinations(hooks.enforced_hooks(plan), 2):
+        for first, second in itertools.combinations(hooks.find_enforced_hooks(plan), 2):
             if _is_ordered(first, second, plan):
                 continue
             field = _find_contested_field(hooks, first, second)
@@ -257,7 +257,7 @@ def _gates(hooks: _Hooks) -> Iterator[Finding]:
     for plan in hooks.plans:
         if plan.point != HookPoint.BEFORE_TOOL_USE:
             continue
-        for gate, rewriter in itertools.combinations(hooks.enforced_hooks(plan), 2):
+        for gate, rewriter in itertools.combinations(hooks.find_enforced_hooks(plan), 2):
             by_name = rewriter.name in gate.before or gate.name in rewriter.after
             field = "" if by_name else _early_judgement(hooks, gate, rewriter)
             if field:

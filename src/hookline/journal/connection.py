@@ -19,7 +19,7 @@ from hookline.errors import JournalError, UsageError
 from hookline.journal import history
 from hookline.journal.last_commits import LastCommits
 from hookline.journal.lease import lease_file
-from hookline.journal.write_ahead_log import log_file, log_size
+from hookline.journal.write_ahead_log import PAGE_SIZE, log_file, log_size
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
 BUSY_SECONDS = 30.0
@@ -200,6 +200,7 @@ def open_for_writing(
     with convert_errors(path, "opened"):
         connection = _connect(path, "mode=rwc")
         try:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # of a file that is new
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             if synchronous == "FULL":  # on macOS, fsync alone leaves it in the drive's cache
                 connection.execute("PRAGMA fullfsync = ON")

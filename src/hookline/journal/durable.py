@@ -10,7 +10,7 @@ import contextlib
 import logging
 import math
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from hookline.errors import HooklineError, UnknownRunError, UsageError
 from hookline.journal.record import Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.store import Claim, JournalStore
-from hookline.state import AssistantMessage, Attachment, Decision, Log, Message
+from hookline.state import AssistantMessage, Attachment, Log, Message
 
 Listener = Callable[[Record], object]
 """Gets every record as it happens. What it returns is ignored; what it raises never reaches the run.
@@ -37,19 +37,16 @@ _log = logging.getLogger("hookline")
 class Durable:
     """The record of one run in memory: nothing on disk, nothing to recover. The library's default."""
 
-    __slots__ = ("_answers", "_held", "_listeners", "_redact", "append", "records")
+    __slots__ = ("_held", "_listeners", "_redact", "append", "records")
     append: Callable[[Record], None]
     """Write a record and pass it to the listeners. Without listeners it is the list's own, which costs nothing."""
 
-    def __init__(
-        self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
-    ) -> None:
+    def __init__(self, listeners: tuple[Listener, ...] = ()) -> None:
         self.records: list[Record] = []
         """What has happened so far."""
         self.append = self._append if listeners else self.records.append
         self._listeners = listeners
         self._held: list[Record] | None = None
-        self._answers = answers or {}
         self._redact: Redact | None = None
 
     def redact_with(self, redact: Redact) -> None:
@@ -125,10 +122,6 @@ class Durable:
         for record in held or ():
             self._tell(_with_final_text(record, text))
 
-    async def wait(self, key: str) -> Decision | None:
-        """The outside answer under this key; None without one: the run must pause."""
-        return self._answers.get(key)
-
     async def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
         """The record of a child run, redacted in the same way. Listeners of the parent get its records too."""
         child = await self._make_child(run_id, listeners)
@@ -137,7 +130,7 @@ class Durable:
         return child
 
     async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:  # noqa: ARG002 - for stores
-        return Durable((*self._listeners, *listeners), self._answers)
+        return Durable((*self._listeners, *listeners))
 
 
 def _redact_record(record: Record, redact: Redact) -> Record:
@@ -233,9 +226,8 @@ class Stored(Durable):
         claim: Claim,
         records: list[Record],
         listeners: tuple[Listener, ...] = (),
-        answers: Mapping[str, Decision] | None = None,
     ) -> None:
-        super().__init__(listeners, answers)
+        super().__init__(listeners)
         self.records = records
         self.append = self._append if self._listeners else records.append
         self._store = store
@@ -262,10 +254,6 @@ class Stored(Durable):
     def store(self) -> JournalStore:
         """Where the record is kept."""
         return self._store
-
-    def take_answers(self, answers: Mapping[str, Decision]) -> None:
-        """Use the answers that were given to `resume`."""
-        self._answers = answers
 
     def flush(self) -> None:
         """Write what is not written yet, or queue it. The next commit reports whether that worked."""
@@ -302,7 +290,7 @@ class Stored(Durable):
         """In the same store. The child may have begun in a process that died."""
         async with _open_claim(self._store, run_id) as claim:
             known = await _records(self._store, run_id)
-            child = Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
+            child = Stored(self._store, claim, known, (*self._listeners, *listeners))
             if not known and self.is_after_loss:
                 child._lost_steps = math.inf  # all of it may be lost
             return child
@@ -332,6 +320,9 @@ async def _wait_for(written: Future[None]) -> None:
     waiter = loop.create_future()
 
     def wake(_: Future[None]) -> None:
+        if asyncio._get_running_loop() is loop:  # it took the answer itself
+            _set_done(waiter)
+            return
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             loop.call_soon_threadsafe(_set_done, waiter)
 

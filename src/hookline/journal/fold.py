@@ -45,7 +45,7 @@ from hookline.state import (
     RunStatus,
     freeze_dict,
 )
-from hookline.state.approvals import to_remember
+from hookline.state.pending_step import to_remember
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -264,15 +264,15 @@ class _Folding:
         if isinstance(record, ApprovalAsked) and record.approval is not None:
             self._asked[record.approval.id] = record.approval
         if isinstance(record, ChildFinished):
-            return with_remembered(state, record.remembered)
+            return remember_answers(state, record.remembered)
         if isinstance(record, ApprovalAnswered):
             return _with_answer(state, record, self._asked.get(record.approval_id))
         if isinstance(record, StatusChanged):
             return _with_ending(state, record)
-        return counted_on(state, record) if isinstance(record, RunFinished) else state
+        return add_record_count(state, record) if isinstance(record, RunFinished) else state
 
 
-def counted_on(state: AgentState, last: RunFinished) -> AgentState:
+def add_record_count(state: AgentState, last: RunFinished) -> AgentState:
     """The state of a paused run, with its number of records: when it is resumed, it continues to count there."""
     pending = state.pending_step
     if pending is None:
@@ -396,10 +396,10 @@ def _with_answer(
     decision = record.decision
     if decision is None or asked is None:
         return state
-    return with_remembered(state, to_remember(asked, decision))
+    return remember_answers(state, to_remember(asked, decision))
 
 
-def with_remembered(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
+def remember_answers(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
     """A state that remembers these answers too, for the rest of the session."""
     if not answers:
         return state
@@ -423,7 +423,7 @@ def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:
 # --- answers on record ---------------------------------------------------------------------------------
 
 
-async def answers_on_record(
+async def find_recorded_answers(
     journal: JournalStore, state: AgentState, records: Iterable[Record]
 ) -> dict[str, Decision]:
     """The recorded answers to what a run had paused for, by question: its own, and those of its children."""
@@ -444,7 +444,7 @@ def _answers(records: Iterable[Record]) -> dict[str, Decision]:
     }
 
 
-def still_waiting(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
+def drop_answered_questions(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
     """The state of a paused run without the questions that have these answers."""
     step = state.pending_step
     if step is None or not answers:

@@ -79,9 +79,17 @@ def encode_message(message: InboxMessage) -> bytes:
     return _encoder.encode(message)
 
 
-def decode_message(text: str | bytes, role: str = "") -> InboxMessage:
-    """A message from a store, which may know the role of whoever posted it. Raises ValidationError or UsageError."""
-    message = _decoder.decode(text)
+def decode_message(run_id: str, text: str | bytes, role: str = "") -> InboxMessage:
+    """A message for a run from a store, which may know the role of whoever posted it.
+
+    One that cannot be read cancels the run: perhaps it was to do so. Rejected: an error, which kept the messages for
+    other runs from their process, and let a worker try a run for ever. `journal.check()` reports the damage.
+    """
+    try:
+        message = _decoder.decode(text)
+    except (msgspec.DecodeError, UsageError) as error:
+        by = "a message that cannot be read"
+        return InboxCancel(run_id=run_id, by=by, reason=str(error), at=0.0, id="", role=role)
     return message if message.role == role else msgspec.structs.replace(message, role=role)
 
 

@@ -192,14 +192,14 @@ def _holder(descriptor: int, byte: int) -> str:
     """The process that has the lock, if the kernel knows."""
     host = os.uname().nodename
     try:
-        pid = _locked_by(descriptor, byte)
+        pid = _find_holder(descriptor, byte)
     except (OSError, struct.error):
         pid = 0
     # 0 when it is in another container, or has just released the lock.
     return f"process {pid} on {host}" if pid > 0 else f"another process on {host}"
 
 
-def _locked_by(descriptor: int, byte: int) -> int:
+def _find_holder(descriptor: int, byte: int) -> int:
     place = byte | _OWNER if hasattr(fcntl, "F_OFD_SETLK") else byte
     answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _flock(fcntl.F_WRLCK, place))
     fields = struct.unpack("qqihh" if _IS_BSD else "hhqqi4x", answer)

@@ -69,6 +69,8 @@ class RunQueued(Record, frozen=True, gc=False, omit_defaults=True, tag="run_queu
     """The version of the agent that was asked for. Without one, the worker that begins the run decides."""
     session: str = ""
     """The session whose conversation it continues. Empty: the run has one of its own."""
+    traceparent: str = ""
+    """The span of whoever submitted it, as W3C Trace Context writes it. Empty: there was none."""
 
     @property
     def session_id(self) -> str:

@@ -12,7 +12,7 @@ from hookline.errors import NotJSONError, StateVersionError, UsageError
 from hookline.journal import record as records
 from hookline.journal.record import CallSettled, Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.session import SessionCreated, SessionRecord
-from hookline.state import ResultStatus, Step
+from hookline.state import ResultStatus, Step, ToolResult
 from hookline.state.frozen import map_text, valid_text
 
 AnyRecord: TypeAlias = (
@@ -102,7 +102,20 @@ def _decode_halves(line: str | bytes) -> AnyRecord:
 def encode_readable(record: Record) -> bytes:
     """Like `encode`. Raises ValueError for a record that could not be read back."""
     line = encode(record)
-    if not _is_plain(record):
+    kind = type(record)
+    # Most need not be read: the runtime itself made or checked all of them.
+    if kind is ResponseReceived:
+        is_plain = not record.reasoning and not record.provider_tool_uses  # type: ignore[attr-defined]
+    elif kind is CallSettled:
+        result: ToolResult = record.result  # type: ignore[attr-defined]
+        is_plain = type(result.result) is str and result.status is _OK and not result.reason
+    elif kind is StepFinished:
+        step: Step = record.step  # type: ignore[attr-defined]
+        is_usual = len(record.messages) == 1 + len(step.results)  # type: ignore[attr-defined]
+        is_plain = is_usual and not step.errors
+    else:
+        is_plain = kind in PLAIN_RECORDS
+    if not is_plain:
         try:
             _decode(line)
         except _UNREADABLE as error:
@@ -110,25 +123,11 @@ def encode_readable(record: Record) -> bytes:
     return line
 
 
-def _is_plain(record: Record) -> bool:
-    """Whether the runtime itself made or checked all of a record, as for most."""
-    kind = type(record)
-    if kind is CallSettled:
-        result = record.result  # type: ignore[attr-defined]
-        return type(result.result) is str and result.status is _OK and not result.reason
-    if kind is StepFinished:
-        step: Step = record.step  # type: ignore[attr-defined]
-        is_usual = len(record.messages) == 1 + len(step.results)  # type: ignore[attr-defined]
-        return is_usual and not step.errors
-    if kind is ResponseReceived:
-        return not record.reasoning and not record.provider_tool_uses  # type: ignore[attr-defined]
-    return kind in _OWN
-
-
 _OK = ResultStatus.OK
-_OWN = frozenset(
+PLAIN_RECORDS = frozenset(
     {records.StepStarted, records.HooksPassed, records.RequestSent, records.CallAdmitted}
 )
+"""Kinds of records that the runtime itself makes, so that they can always be read back."""
 
 
 def _decode(line: str | bytes) -> AnyRecord:

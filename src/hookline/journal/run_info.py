@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Literal, get_args
 
 import msgspec
@@ -31,17 +32,22 @@ from hookline.state import RunStatus
 from hookline.state.frozen import valid_text
 
 _JOURNALLED: frozenset[type] = frozenset(get_args(AnyRecord))
-_SUMMARISED: frozenset[type] = frozenset(
+_run_of = attrgetter("run_id")
+_DESCRIBING: frozenset[type] = frozenset(
     {
         RunQueued,
         RunStarted,
         RunReopened,
         PromptSubmitted,
-        StepFinished,
         StatusChanged,
         RunFinished,
+        SessionCreated,
+        SessionTitled,
+        SessionRunAdded,
+        SessionStatusChanged,
     }
 )
+"""The records that say something else of a run than how long it is."""
 _LONGEST_PROMPT = 300
 """Characters of a prompt in a list. The summary is written with every batch, so it stays small."""
 _STATUS_OF_SESSION = {
@@ -51,6 +57,7 @@ _STATUS_OF_SESSION = {
     SessionStatus.DELETED: RunStatus.CANCELLED,
 }
 """How the status of a session is written in a store's list, where the other entries are runs."""
+_OPEN = _STATUS_OF_SESSION[SessionStatus.OPEN]
 _SESSION_STATUS = {of_run: status for status, of_run in _STATUS_OF_SESSION.items()}
 
 
@@ -127,6 +134,9 @@ def check_limit(limit: int | None) -> None:
 
 def check_records(run_id: str, records: Sequence[Record]) -> None:
     """Refuse records that do not belong into the journal of this run."""
+    # Each commit asks this, so the usual case has no loop of its own.
+    if _JOURNALLED.issuperset(map(type, records)) and {run_id}.issuperset(map(_run_of, records)):
+        return
     for record in records:
         if type(record) not in _JOURNALLED:
             raise UsageError(
@@ -141,79 +151,52 @@ def check_records(run_id: str, records: Sequence[Record]) -> None:
 
 
 def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
-    """The entry of a run after these records, of which there is at least one."""
-    if info.kind == "session" or isinstance(records[0], SessionCreated):
-        return _summarise_session(info, records)
-    session_id, agent_id, parent = info.session_id, info.agent_id, info.parent_run_id
-    status, prompt, steps, continues = info.status, info.prompt, info.steps, info.continues
-    for record in records:
-        if type(record) not in _SUMMARISED:
-            continue
-        if isinstance(record, StepFinished):
-            steps += 1
-        elif isinstance(record, PromptSubmitted):
-            prompt = prompt or valid_text(record.text[:_LONGEST_PROMPT])
-        elif isinstance(record, RunQueued):
-            status, session_id, agent_id = (
-                RunStatus.QUEUED,
-                valid_text(record.session_id),
-                valid_text(record.agent_id),
-            )
-            prompt = valid_text(record.prompt[:_LONGEST_PROMPT])
-        elif isinstance(record, RunStarted):
-            status = RunStatus.RUNNING
-            if not session_id and not agent_id:  # a resumed run keeps its identity
-                session_id, agent_id = valid_text(record.session_id), valid_text(record.agent_id)
-                parent = valid_text(record.parent_run_id)
-            if record.continues is not None:
-                continues = record.continues.run_id
-        elif isinstance(record, StatusChanged | RunFinished | RunReopened):
-            status = record.status
-    return RunInfo(
-        run_id=info.run_id,
-        session_id=session_id,
-        agent_id=agent_id,
-        parent_run_id=parent,
-        status=status,
-        prompt=prompt,
-        records=info.records + len(records),
-        steps=steps,
-        started_at=info.started_at if info.records else records[0].at,
-        updated_at=records[-1].at,
-        continues=continues,
-    )
-
-
-def _summarise_session(info: RunInfo, records: Sequence[Record]) -> RunInfo:
-    after = info
-    for record in records:
-        after = session_entry(after, record)
+    """The entry of a run or a session after these records, of which there is at least one."""
+    kinds, entry = list(map(type, records)), info
+    if not _DESCRIBING.isdisjoint(kinds):
+        for record in records:
+            entry = _describe(entry, record)
     return replace(
-        after,
-        prompt=valid_text(after.prompt[:_LONGEST_PROMPT]),
+        entry,
         records=info.records + len(records),
+        steps=entry.steps + kinds.count(StepFinished),
         started_at=info.started_at if info.records else records[0].at,
         updated_at=records[-1].at,
     )
 
 
-def session_entry(entry: RunInfo, record: Record) -> RunInfo:
-    """The entry of a session after one more record. The store counts records and times itself."""
+def _describe(entry: RunInfo, record: Record) -> RunInfo:
+    """The entry after one more record, but for what is counted."""
     match record:
+        case PromptSubmitted():
+            return replace(entry, prompt=entry.prompt or _shorten(record.text))
+        case RunQueued():
+            entry = replace(entry, status=RunStatus.QUEUED, prompt=_shorten(record.prompt))
+            return _identify(entry, record.session_id, record.agent_id)
+        case RunStarted():
+            if not entry.session_id and not entry.agent_id:  # a resumed run keeps its identity
+                entry = _identify(entry, record.session_id, record.agent_id)
+                entry = replace(entry, parent_run_id=valid_text(record.parent_run_id))
+            earlier = entry.continues if record.continues is None else record.continues.run_id
+            return replace(entry, status=RunStatus.RUNNING, continues=earlier)
+        case StatusChanged() | RunFinished() | RunReopened():
+            return replace(entry, status=record.status)
         case SessionCreated():
-            return replace(
-                entry,
-                kind="session",
-                session_id=record.session_id,
-                prompt=record.title,
-                status=_STATUS_OF_SESSION[SessionStatus.OPEN],
-            )
+            entry = replace(entry, kind="session", session_id=record.session_id)
+            return replace(entry, prompt=_shorten(record.title), status=_OPEN)
         case SessionTitled():
-            return replace(entry, prompt=record.title)
+            return replace(entry, prompt=_shorten(record.title))
         case SessionRunAdded() if not record.resumed:
-            return replace(
-                entry, steps=entry.steps + 1, status=_STATUS_OF_SESSION[SessionStatus.OPEN]
-            )
+            return replace(entry, steps=entry.steps + 1, status=_OPEN)
         case SessionStatusChanged():
             return replace(entry, status=_STATUS_OF_SESSION[record.status])
     return entry
+
+
+def _identify(entry: RunInfo, session_id: str, agent_id: str) -> RunInfo:
+    return replace(entry, session_id=valid_text(session_id), agent_id=valid_text(agent_id))
+
+
+def _shorten(prompt: str) -> str:
+    short: str = valid_text(prompt[:_LONGEST_PROMPT])
+    return short

@@ -25,7 +25,7 @@ from hookline.journal.record import (
     StepPaused,
     StepStarted,
 )
-from hookline.journal.record_json import decode, encode_readable
+from hookline.journal.record_json import PLAIN_RECORDS, decode, encode, encode_readable
 from hookline.state import ErrorInfo, Message, PendingCall, ToolMessage, ToolResult, tool_message
 
 _CUT = "\n[cut here: "
@@ -50,12 +50,17 @@ class StoredForm:
 
     def encode(self, record: Record) -> bytes:
         """The next record as one line of JSON. Raises ValueError for a record that could not be read back."""
-        stored = record
+        # Every record passes here. After a wait the caches are cold, and each function costs microseconds.
         kind = type(record)
+        if kind in PLAIN_RECORDS:
+            if kind is StepStarted:
+                self._results, self._given, self._errors = {}, {}, {}
+            return encode(record)
+        stored = record
+        if kind is StepFinished:
+            return encode_readable(self._shorten_step(record))  # type: ignore[arg-type]
         if kind is CallSettled:
             stored = self._shorten_result(record)  # type: ignore[arg-type]
-        elif kind is StepFinished:
-            stored = self._shorten_step(record)  # type: ignore[arg-type]
         elif kind is StepPaused:
             stored = self._shorten_pause(record)  # type: ignore[arg-type]
         self._note(record)

@@ -11,25 +11,38 @@ import os
 import threading
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from datetime import timedelta
-from typing import IO, TypeVar, get_args
+from typing import IO, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 from hookline._aio import WorkerThread
 from hookline.errors import UsageError
-from hookline.journal.chain import CheckReport
 from hookline.journal.connection import Synchronous, closed_error, forked_error
-from hookline.journal.inbox import InboxMessage
 from hookline.journal.operations import Journal
-from hookline.journal.record import EarlierRun, Record
-from hookline.journal.run_info import RunInfo, SessionInfo
 from hookline.journal.sqlite import JournalFile, JournalInMemory
 from hookline.journal.store import JournalStore
 from hookline.journal.writer import RunClaim
-from hookline.state import RunStatus
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _ask_form(
+    method: Callable[Concatenate[Journal, P], T], *, is_long: bool = False
+) -> Callable[Concatenate[LocalStore, P], Coroutine[Any, Any, T]]:
+    """The async form of a method of `Journal`, and of what a kind of journal has in its place."""
+    name = method.__name__
+
+    async def ask(self: LocalStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def work(journal: Journal) -> T:
+            bound: Callable[P, T] = getattr(journal, name)
+            return bound(*args, **kwargs)
+
+        return await self._ask(work, is_long=is_long)
+
+    ask.__name__, ask.__qualname__ = name, f"LocalStore.{name}"
+    ask.__doc__ = method.__doc__
+    return ask
 
 
 class LocalStore(JournalStore):
@@ -47,76 +60,18 @@ class LocalStore(JournalStore):
         """Open it, which is done with the first use anyway."""
         await self._ask(lambda _: None)
 
-    async def claim(self, run_id: str) -> RunClaim:
-        """Take a run, new or known, for this process. Raises RunInUseError when somebody has it."""
-        return await self._ask(lambda journal: journal.claim(run_id))
-
-    async def read(self, run_id: str) -> list[Record]:
-        """The records of a run, checked. Raises JournalError when they are torn or edited."""
-        return await self._ask(lambda journal: journal.read(run_id))
-
-    async def read_earlier(self, earlier: EarlierRun) -> list[Record]:
-        """The records that a later run continues, checked. Raises JournalError when they are not what they were."""
-        return await self._ask(lambda journal: journal.read_earlier(earlier))
-
-    async def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
-        """What a later run names to continue a run: all of it, or its first records."""
-        return await self._ask(lambda journal: journal.refer(run_id, records))
-
-    async def runs(
-        self,
-        *,
-        session_id: str | None = None,
-        status: RunStatus | None = None,
-        limit: int | None = None,
-    ) -> list[RunInfo]:
-        """The recorded runs, newest first."""
-        return await self._ask(
-            lambda journal: journal.runs(session_id=session_id, status=status, limit=limit)
-        )
-
-    async def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
-        """The sessions, the one that was written last first."""
-        return await self._ask(lambda journal: journal.sessions(limit=limit))
-
-    async def inbox(self, *run_ids: str) -> list[InboxMessage]:
-        """The messages for these runs, in order."""
-        return await self._ask(lambda journal: journal.inbox(*run_ids))
-
-    async def post(self, message: InboxMessage) -> None:
-        """Keep a message for a run, until the run is deleted. A second one that says the same adds nothing."""
-        await self._ask(lambda journal: journal.post(message), is_long=True)
-
-    async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
-        """Delete a run and its children, or a session and its runs, whatever their status. Returns their ids.
-
-        Raises JournalError when later runs continue one of them; `with_later` deletes these too. Raises RunInUseError
-        when one of them is being driven.
-        """
-        return await self._ask(
-            lambda journal: journal.delete(run_id, with_later=with_later), is_long=True
-        )
-
-    async def prune(
-        self,
-        *,
-        older_than: timedelta | float | None = None,
-        keep: int | None = None,
-        unfinished: bool = False,
-    ) -> list[str]:
-        """Delete old runs, as `JournalStore.prune` says."""
-        return await self._ask(
-            lambda journal: journal.prune(older_than=older_than, keep=keep, unfinished=unfinished),
-            is_long=True,
-        )
-
-    async def check(self) -> CheckReport:
-        """Check everything: the file, every chain, every record, and whether the list of runs agrees with them."""
-        return await self._ask(lambda journal: journal.check(), is_long=True)
-
-    async def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile."""
-        await self._ask(lambda journal: journal.backup(path), is_long=True)
+    claim = _ask_form(Journal.claim)
+    read = _ask_form(Journal.read)
+    read_earlier = _ask_form(Journal.read_earlier)
+    refer = _ask_form(Journal.refer)
+    runs = _ask_form(Journal.runs)
+    sessions = _ask_form(Journal.sessions)
+    inbox = _ask_form(Journal.inbox)
+    post = _ask_form(Journal.post, is_long=True)
+    delete = _ask_form(Journal.delete, is_long=True)
+    prune = _ask_form(Journal.prune, is_long=True)
+    check = _ask_form(Journal.check, is_long=True)
+    backup = _ask_form(Journal.backup, is_long=True)
 
     # --- JSON Lines: not in the interface, and in the thread of the caller ------------------------------
 
@@ -168,7 +123,7 @@ class OpenedStore(LocalStore):
 
     async def claim(self, run_id: str) -> RunClaim:
         """Take a run, new or known, for this process. Raises RunInUseError when somebody has it."""
-        taking = asyncio.ensure_future(super().claim(run_id))
+        taking = asyncio.ensure_future(self._ask(lambda journal: journal.claim(run_id)))
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:

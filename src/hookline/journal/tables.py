@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hookline.errors import JournalError, UsageError
+from hookline.errors import JournalError
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
 from hookline.journal.history import (
@@ -178,17 +178,11 @@ class Tables:
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
         """The messages for these runs, in order."""
         condition, value = self._is_one_of(run_ids)
-        columns = f"{self._bytes('message')}, {self._role_column}"
+        columns = f"run_id, {self._bytes('message')}, {self._role_column}"
         rows = self._rows(
             f"SELECT {columns} FROM inbox WHERE run_id {condition} ORDER BY id", value
         )
-        try:
-            return [decode_message(_bytes(text), role) for text, role in rows]
-        except (msgspec.DecodeError, UsageError) as error:
-            raise JournalError(
-                f"the journal '{self._path}' is damaged: an inbox holds {error}.",
-                remedy=DAMAGE_REMEDY,
-            ) from None
+        return [decode_message(run_id, _bytes(text), role) for run_id, text, role in rows]
 
     def link_after(self, run_id: str, records: int) -> bytes:
         """The link of the last of a run's first records; empty when there are not so many."""
@@ -299,10 +293,19 @@ def continue_run(
 
     Raises IntegrityError when the run no longer ends with `tail`.
     """
-    run, position = tail.run, tail.records
-    summary = (run, tail.head, after.records, after.steps, after.updated_at, links[-1])
-    batch = ((run << _POSITION_BITS) + position, b"".join(links), records)
-    cursor.execute(_NEXT_BATCH, summary + batch)
+    # Python's module looks for an adapter of every value of type `bytes`, four times in each commit. Not of these.
+    values = (
+        tail.run,
+        bytearray(tail.head),
+        after.records,
+        after.steps,
+        after.updated_at,
+        bytearray(links[-1]),
+        (tail.run << _POSITION_BITS) + tail.records,
+        bytearray().join(links),
+        bytearray(records),
+    )
+    cursor.execute(_NEXT_BATCH, values)
 
 
 def describe_run(cursor: sqlite3.Cursor, run: int, info: RunInfo) -> None:

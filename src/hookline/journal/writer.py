@@ -24,7 +24,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias, TypeVar
 
-from hookline.errors import HooklineError, JournalError, RunHandedOverError
+from hookline.errors import HooklineError, JournalError, RecordError, RunHandedOverError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
@@ -51,6 +51,7 @@ from hookline.journal.tables import (
     insert_run,
     pack,
 )
+from hookline.journal.write_ahead_log import PAGE_SIZE
 
 T = TypeVar("T")
 Release: TypeAlias = Callable[[], Future[None] | None]
@@ -62,14 +63,13 @@ _SLOW_SECONDS = 0.05
 """After a commit that took so long the thread takes over until one is quick: no event loop waits for a slow disk."""
 _IN_PLACE_SECONDS = 0.02
 """For so long the file is taken to be where it was: to look costs a tenth of a commit."""
-_PAGE = 4096
-_LOG_PAGES = 1000
-"""Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
+_LOG_PAGES = 2000
+"""Pages in the log before a checkpoint: 4 MB, as SQLite's own default. The count is approximate."""
 _PAGES_OF_A_BATCH = 3
 _MOST_LOG_PAGES = 3 * _LOG_PAGES
 """Pages in the log before a checkpoint waits for readers."""
 _READERS_SECONDS = 0.5
-"""How long it waits. A reader that takes longer lets the log grow: by a thousand pages in that time."""
+"""How long it waits. A reader that takes longer lets the log grow: by two thousand pages in that time."""
 _CLEARING_SECONDS = 0.005
 """How often a process that waits for another one to clear a long log looks again."""
 
@@ -83,8 +83,19 @@ def _finished_future(error: HooklineError | None = None) -> Future[None]:
     return future
 
 
-DONE = _finished_future()
+class _Done(Future[None]):
+    """Done from the beginning, so nobody needs a lock to ask it."""
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, timeout: float | None = None) -> None:  # noqa: ARG002 - it never waits
+        return None
+
+
+DONE: Future[None] = _Done()
 """For everything that was written at once. It is shared: a new future costs as much as an SQL statement."""
+DONE.set_result(None)
 
 
 class Writer:
@@ -129,12 +140,24 @@ class Writer:
         if os.getpid() != self._pid:
             raise forked_error(self._path)
         is_quick = (
-            batch.size <= _SMALL
-            and self._log_pages < _LOG_PAGES
+            self._log_pages < _LOG_PAGES
             and not (self._waits_for_disk or self._is_slow or self._waiting)
+            and len(batch.records) <= _SMALL
         )
-        if is_quick and self._has_written(batch):
-            return DONE
+        if is_quick and self._using.acquire(blocking=False):
+            try:
+                if self._is_open:
+                    self._user = threading.get_ident()
+                    self._transact((batch,))
+                    return DONE
+            except Exception:
+                pass  # the thread waits, or reports the error
+            except BaseException as error:  # an interruption, before the commit or after it
+                batch.fail(self._to_journal_error(error))
+                raise
+            finally:
+                self._user = None
+                self._using.release()
         done: Future[None] = Future()
         batch.done = done
         done.set_running_or_notify_cancel()  # it cannot be cancelled: what happened is recorded
@@ -179,38 +202,18 @@ class Writer:
 
     # --- by the caller ---------------------------------------------------------------------------------
 
-    def _has_written(self, batch: Batch) -> bool:
-        """Commit a batch in this thread. False when that failed: the other thread waits, or reports the error."""
-        if not self._using.acquire(blocking=False):
-            return False
-        try:
-            if not self._is_open:
-                return False
-            self._user = threading.get_ident()
-            self._transact((batch,))
-            return True
-        except Exception:
-            return False
-        except BaseException as error:  # an interruption, before the commit or after it
-            batch.fail(self._to_journal_error(error))
-            raise
-        finally:
-            self._user = None
-            self._using.release()
-
     def _transact(self, batches: Sequence[Batch]) -> None:
         cursor = self._cursor
         began = time.monotonic()
         try:
             if began - self._seen_at > _IN_PLACE_SECONDS:
                 self._check_in_place(began)
-            is_one_statement = len(batches) == 1 and batches[0].is_one_statement
-            if not is_one_statement:
+            if len(batches) == 1 and batches[0].is_one_statement:
+                batches[0].write(cursor)
+            else:
                 cursor.execute("BEGIN IMMEDIATE")
-            for batch in batches:
-                batch.write(cursor)
-                self._log_pages += _PAGES_OF_A_BATCH + batch.size // _PAGE
-            if not is_one_statement:
+                for batch in batches:
+                    batch.write(cursor)
                 cursor.execute("COMMIT")
         except BaseException:
             self._roll_back()
@@ -218,8 +221,9 @@ class Writer:
                 batch.undo()
             raise
         self._is_slow = time.monotonic() - began > _SLOW_SECONDS
-        if self._commits is not None:
-            for batch in batches:
+        for batch in batches:
+            self._log_pages += _PAGES_OF_A_BATCH + len(batch.records) // PAGE_SIZE
+            if self._commits is not None:
                 end = batch.claim.tail
                 self._commits.note(end.run, end.records, end.head, end.steps)
                 if batch.is_first:
@@ -403,7 +407,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 def _log_pages(path: str) -> int:
     """The number of pages in the log: other processes may have filled it."""
     try:
-        return os.path.getsize(f"{path}-wal") // _PAGE
+        return os.path.getsize(f"{path}-wal") // PAGE_SIZE
     except OSError:
         return 0
 
@@ -435,6 +439,7 @@ class RunClaim:
         journal: _Reads,
         steps_before_loss: int | None = None,
     ) -> None:
+        self.run_id = info.run_id
         self._info = info
         self.steps_before_loss = steps_before_loss
         """How many steps it may have made when the end of the journal was lost; None if it was not."""
@@ -451,11 +456,6 @@ class RunClaim:
         self._is_held = True
         self._lock = threading.Lock()
 
-    @property
-    def run_id(self) -> str:
-        """The run."""
-        return self._info.run_id
-
     def write(self, records: Sequence[Record]) -> Future[None]:
         """Write records, in order. The future is done when they are committed, and fails if they cannot be."""
         with self._lock:
@@ -463,29 +463,28 @@ class RunClaim:
                 return _finished_future(_given_back_error(self.run_id))
             if self.failure is not None:
                 return _finished_future(self.refusal())
-            if records:
-                self._latest = self._encode_and_put(records)
+            if not records:
+                return self._latest
+            problem: HooklineError
+            try:
+                check_records(self.run_id, records)
+                if self._has_past:  # before anything of ours is queued
+                    self._has_past = False
+                    self._form.see(self._journal.read(self.run_id))
+                bodies = list(map(self._form.encode, records))
+                before, self._info = self._info, summarise(self._info, records)
+                self._latest = self._writer.write(Batch(self, bodies, before, self._info))
+                return self._latest
+            except HooklineError as error:
+                problem = error
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                problem = RecordError(
+                    f"a record of run '{self.run_id}' cannot be written: {error}.",
+                    remedy="Records hold JSON only: see which hook or tool put something else there.",
+                )
+            self.fail(problem)
+            self._latest = _finished_future(problem)
             return self._latest
-
-    def _encode_and_put(self, records: Sequence[Record]) -> Future[None]:
-        problem: HooklineError
-        try:
-            check_records(self._info.run_id, records)
-            if self._has_past:  # before anything of ours is queued
-                self._has_past = False
-                self._form.see(self._journal.read(self.run_id))
-            bodies = [self._form.encode(record) for record in records]
-            before, self._info = self._info, summarise(self._info, records)
-            return self._writer.write(Batch(self, bodies, before, self._info))
-        except HooklineError as error:
-            problem = error
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            problem = JournalError(
-                f"a record of run '{self.run_id}' cannot be written: {error}.",
-                remedy="Records hold JSON only: see which hook or tool put something else there.",
-            )
-        self.fail(problem)
-        return _finished_future(problem)
 
     @property
     def is_lost(self) -> bool:
@@ -500,7 +499,8 @@ class RunClaim:
         """Why nothing more is written, once a write has failed: a journal has no holes."""
         error = self.failure
         assert error is not None
-        kind = RunHandedOverError if isinstance(error, RunHandedOverError) else JournalError
+        is_known = isinstance(error, RunHandedOverError | RecordError)
+        kind: type[JournalError] = type(error) if is_known else JournalError  # type: ignore[assignment]
         words = f"run '{self.run_id}' is not written any more, because a write has failed:"
         return kind(f"{words} {error.message}", remedy=error.remedy)
 
@@ -523,40 +523,26 @@ class RunClaim:
 class Batch:
     """The records of one `write`, and how they change the run's summary."""
 
-    __slots__ = (
-        "_error",
-        "_tail_before",
-        "after",
-        "before",
-        "bodies",
-        "claim",
-        "done",
-        "earlier",
-        "is_first",
-        "is_one_statement",
-        "records",
-        "size",
-    )
+    done: Future[None] | None = None
+    """For the caller that waits. A batch that is committed at once has none, because it is expensive."""
+    _tail_before: RunEnd | None = None
+    _error: JournalError | None = None
 
     def __init__(
         self, claim: RunClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
     ) -> None:
         self.claim = claim
+        self.bodies = bodies
+        self.records = pack(bodies)
+        self.after = after
+        self.position = before.records
+        """Of the first record in the run."""
         self.is_first = not before.records
         """Whether it creates the run."""
         self.is_one_statement = not self.is_first and description(before) == description(after)
         """Whether it only continues the run, so that its transaction is one statement."""
         self.earlier = None if before.continues == after.continues else after.continues
         """The run whose conversation the run continues from this batch on. It must not be deleted meanwhile."""
-        self.bodies = bodies
-        self.before = before
-        self.after = after
-        self._tail_before: RunEnd | None = None
-        self._error: JournalError | None = None
-        self.done: Future[None] | None = None
-        """For the caller that waits. A batch that is committed at once has none, because it is expensive."""
-        self.records = pack(bodies)
-        self.size = len(self.records)
 
     def write(self, cursor: sqlite3.Cursor) -> None:
         """Insert the records, each linked to the one before it, and update the run."""
@@ -566,7 +552,8 @@ class Batch:
             if self.earlier is not None and not has_run(cursor, self.earlier):
                 raise deleted_error(self.claim.run_id, self.earlier)
             if not number:
-                number = self._insert_run(cursor, links)
+                number = insert_run(cursor, self.after, links[-1])
+                insert_batch(cursor, number, 0, links, self.records)
             else:
                 continue_run(cursor, tail, self.after, links, self.records)
                 if not self.is_one_statement:
@@ -581,20 +568,14 @@ class Batch:
         if claim.failure is not None:
             raise claim.refusal()
         self._tail_before = tail = claim.tail
-        if tail.records != self.before.records:
-            raise _out_of_order(claim.run_id, tail.records, self.before.records)
+        if tail.records != self.position:
+            raise _out_of_order(claim.run_id, tail.records, self.position)
         return tail, link_all(tail.head, self.bodies)
 
     def advance(self, number: int, links: list[bytes]) -> None:
         """The run, which has this number, ends with these records now."""
-        records = self.before.records + len(links)
-        self.claim.tail = RunEnd(number, records, links[-1], self.after.steps)
-
-    def _insert_run(self, cursor: sqlite3.Cursor, links: list[bytes]) -> int:
-        """Add the run with its first records. Returns its number."""
-        number = insert_run(cursor, self.after, links[-1])
-        insert_batch(cursor, number, 0, links, self.records)
-        return number
+        after = self.after
+        self.claim.tail = RunEnd(number, after.records, links[-1], after.steps)
 
     def undo(self) -> None:
         """Forget what `write` did: the transaction was rolled back."""

@@ -1,4 +1,4 @@
-"""What hooks are shown at each kind of point. All of it is immutable; `with_…` derives a changed context.
+"""What a hook receives at each kind of point: its context. All of it is immutable; `with_…` derives a changed context.
 
 Which fields a hook may change at a point is said there: `changes=` in `points.py`.
 """
@@ -77,7 +77,7 @@ class _Source(Protocol):
 class RunServices(Protocol):
     """What a hook may have its run do: ask a model, start a child run, ask before_compact hooks.
 
-    `agent.hook_services.HookServices` implements it.
+    `agent.services.HookServices` implements it.
     """
 
     async def ask_model(

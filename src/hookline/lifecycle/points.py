@@ -1,4 +1,4 @@
-"""Every place where a hook may act, on one page.
+"""Every hook point on one page: where hooks act, what they may change there (`changes=`), what a block means.
 
 session_start                      once per session
 execution_start

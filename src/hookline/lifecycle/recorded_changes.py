@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.flow import ErrorDecision
 from hookline.hooks import Context
-from hookline.journal import with_changes
+from hookline.journal.fold import with_changes
 from hookline.lifecycle.contexts import AgentContext, InferenceHookContext, expect_context
 from hookline.state import (
     AgentState,

@@ -1,4 +1,4 @@
-"""A set of hooks, usable alone: `await HookStack().with_hook(hook, point).process(context)`."""
+"""`HookStack`, a set of hooks that is usable alone; and hooks that say themselves where they run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from hookline.hooks import (
     Point,
     Registration,
     Result,
+    name_of,
     register,
     run_hooks,
     sort_hooks,
     unique_names,
 )
+from hookline.hooks.hook import NO_OPTIONS, read_points, refuse_no_hook
 from hookline.hooks.outcome import NoLog
 from hookline.hooks.point_type import C
 from hookline.hooks.run import run_around
-from hookline.lifecycle.descriptions import POINTS_TO_ASK, read_description
-from hookline.lifecycle.points import point_named
+from hookline.lifecycle.points import HookPoint, point_named
 
 _EVERY_POINT = Point("every point", Context, blocks="what the point says")
 """The point of a hook that is asked at every point that a stack is asked about, those of one's own included."""
@@ -210,3 +211,52 @@ def _add_terminal(result: Result[C], done: object) -> Result[C]:
         decided_by="terminal" if done.kind is not Kind.PROCEED else "",
         stop_reason=done.stop_reason,
     )
+
+
+# --- hooks that say where they run: decorated, with `points()` or `event()`, or registered already ---
+
+
+MARK = "__hookline_hooks__"
+"""The attribute in which `@on.<point>` notes points and options."""
+
+POINTS_TO_ASK: tuple[Point[Any], ...] = tuple(point for point in HookPoint if not point.around)
+"""Where a hook runs that says "all points". Around an action it would have to do the action."""
+
+
+def registrations_of(thing: Any, options: HookOptions = NO_OPTIONS) -> list[Registration]:
+    """The registrations of a hook that says where it runs, or of all such hooks that an object has; refuses others."""
+    found = read_description(thing, options)
+    if not found:
+        raise RegistrationError(
+            f"{thing!r} has no hooks.",
+            remedy="Decorate it with @on.<point>(...), give it points() or event(), "
+            "or use hook(point, function) or builder.on_<point>(function).",
+        )
+    return found
+
+
+def read_description(
+    thing: Any, options: HookOptions, everywhere: tuple[Point[Any], ...] = POINTS_TO_ASK
+) -> list[Registration]:
+    """The registrations of a hook that says where it runs; none if it does not say.
+
+    Options that are given here replace those of a decorator. `everywhere` are the points of a hook that names none.
+    """
+    if isinstance(thing, Registration):
+        if options:
+            raise RegistrationError(
+                f"hook '{thing.name}' at {thing.point.value} is registered with its options already.",
+                remedy="Give them to hook(point, function, ...).",
+            )
+        return [thing]
+    who = f"hook '{name_of(thing)}'"
+    refuse_no_hook(thing, who)
+    found = [register(point, thing, own | options) for point, own in getattr(thing, MARK, ())]
+    names = read_points(thing)
+    if names is not None:
+        points = dict.fromkeys(point_named(name, who) for name in names) or everywhere
+        found += [register(point, thing, options) for point in points]
+    for name in dir(type(thing)):
+        if hasattr(getattr(type(thing), name, None), MARK):
+            found += read_description(getattr(thing, name), options)
+    return found

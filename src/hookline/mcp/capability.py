@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hookline.agent import hook
-from hookline.command_hooks.trusted_files import held_paths
+from hookline.command_hooks.trusted_files import find_bound, find_listed
 from hookline.errors import BuildError, ToolSourceError, UsageError
 from hookline.extras import install_command
 from hookline.hooks import HookOutcome, Registration
@@ -115,13 +116,16 @@ class McpServers:
         return made
 
     def protected_files(self) -> set[str]:
-        """The directories that servers load from: one that is started again must be the same."""
-        held: set[str] = set()
+        """What servers are started from: one that is started again must be the same."""
+        found: list[Path] = []
+        here = Path(os.path.realpath(os.curdir))
         for each in (server.target for server in self.servers):
             if isinstance(each, ServerCommand):
-                for place in {Path.cwd(), Path(each.directory)}:
-                    held |= held_paths(each.as_hook(), place)
-        return held
+                place = Path(each.directory)
+                found += find_bound(each.as_hook(), here if place.is_relative_to(here) else place)
+                found += find_listed(each.files, Path("/"))
+        real = map(os.path.realpath, found)
+        return {path for path in real if not here.is_relative_to(path)}
 
     def hooks(self) -> list[Registration]:
         """The hook that asks a person before a tool runs that is not what was trusted."""

@@ -56,6 +56,8 @@ class ServerProcess:
         MemoryObjectReceiveStream[SessionMessage | Exception],
         MemoryObjectSendStream[SessionMessage],
     ]:
+        if changed := self._command.find_change():
+            raise ToolSourceError(f"it is not started: {changed}.")
         try:
             self._process = AsyncProcess(
                 self._start,

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
 import msgspec
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server import Server, ServerRequestContext
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hookline import __version__
-from hookline._aio import call_in_thread
 from hookline.agent import Agent, RunResult
 from hookline.errors import HooklineError, UsageError
 from hookline.journal import (
@@ -228,10 +226,11 @@ class _ConnectedClient:
 async def serve_stdio(
     agent: Agent, *, name: str | None = None, description: str | None = None
 ) -> None:
-    """Serve an agent over this process's standard input and output, until the input ends."""
+    """Serve an agent over this process's standard input and output, until the input ends. Prints go to its stderr."""
     server = AgentServer(agent, name=name, description=description).server
-    async with standard_streams() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    with _separate_streams() as (lines, out):
+        async with stdio_server(cast("anyio.AsyncFile[str]", lines), out) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 async def serve_http(
@@ -373,95 +372,40 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-# --- the standard input and output of this process ----------------------------------------------
-
-
-_CHUNK = 65_536
-
-
-@contextlib.asynccontextmanager
-async def standard_streams() -> AsyncIterator[
-    tuple[
-        MemoryObjectReceiveStream[SessionMessage | Exception],
-        MemoryObjectSendStream[SessionMessage],
-    ]
-]:
-    """Streams of messages, as a server of the SDK wants them.
-
-    The SDK's own reads in a thread that must return before the process can end: it would wait for one more message.
-    """
-    to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-    with _separate_pipes() as (incoming, outgoing):
-        reader = asyncio.create_task(_read(incoming, to_server))
-        writer = asyncio.create_task(_write(outgoing, from_server))
-        try:
-            yield from_client, to_client
-        finally:
-            to_client.close()
-            await asyncio.wait([writer], timeout=1)  # the last answer may still be on its way
-            for task in (reader, writer):
-                task.cancel()
-            await asyncio.gather(reader, writer, return_exceptions=True)
-            for stream in (to_server, from_client, from_server):
-                stream.close()
+# --- the standard input and output of this process ------------------------------------------------
 
 
 @contextlib.contextmanager
-def _separate_pipes() -> Iterator[tuple[int, int]]:
-    """The two pipes under other numbers: what tools read and print must not reach the client."""
+def _separate_streams() -> Iterator[tuple[AsyncIterator[bytes], anyio.AsyncFile[str]]]:
+    """The lines of standard input, and standard output: what tools read and print must not reach the client.
+
+    The SDK separates them too, but not if `sys.stdout` is redirected, and it reads in a thread that must return before
+    the process can end: it would wait for one more message.
+    """
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            yield incoming, outgoing
+            out = open(outgoing, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - restored below
+            yield _read_lines(incoming), anyio.wrap_file(out)
     finally:
         os.dup2(incoming, 0)
         os.dup2(outgoing, 1)
 
 
-async def _read(
-    incoming: int, to_server: MemoryObjectSendStream[SessionMessage | Exception]
-) -> None:
+async def _read_lines(incoming: int) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    def hand_over(line: bytes | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
-            loop.call_soon_threadsafe(lines.put_nowait, line)
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
 
     def work() -> None:
-        begun = b""
-        while chunk := os.read(incoming, _CHUNK):
-            *whole, begun = (begun + chunk).split(b"\n")
-            for line in whole:
-                hand_over(line)
-        hand_over(None)
+        with open(incoming, "rb", closefd=False) as file, contextlib.suppress(RuntimeError):
+            for line in itertools.chain(file, (b"",)):  # an error: nobody reads any more
+                loop.call_soon_threadsafe(lines.put_nowait, line)
 
     threading.Thread(target=work, name="hookline:stdin", daemon=True).start()
-    with to_server:
-        while (line := await lines.get()) is not None:
-            if line.strip():
-                await to_server.send(_message(line))
-
-
-def _message(line: bytes) -> SessionMessage | Exception:
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
-
-
-async def _write(outgoing: int, from_server: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    def put(data: bytes) -> None:
-        while data:
-            data = data[os.write(outgoing, data) :]
-
-    with from_server:
-        async for message in from_server:
-            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-            await call_in_thread(put, f"{text}\n".encode())
+    while line := await lines.get():
+        if line.strip():
+            yield line

@@ -33,8 +33,12 @@ class ServerCommand(msgspec.Struct, frozen=True):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+    files: tuple[str, ...] = ()
+    """Files and directories that it loads besides its script: they must not change during a run."""
     search: Mapping[str, str] = {}
     """Variables by which it finds programs and modules. They are no secrets, and `env` counts before them."""
+    pinned: tuple[Handler, Path] | None = None
+    """A hook with the same command and the hashes of what it is bound to, and the project that these are of."""
 
     def as_hook(self, level: Level = Level.CODE) -> Handler:
         """A hook with the same command: it is in the same danger, so the same rules say what it loads."""
@@ -46,13 +50,26 @@ class ServerCommand(msgspec.Struct, frozen=True):
 
         They are made once: a server may be started again after a command has changed what would be found.
         """
-        from hookline.command_hooks.script import search_variables  # takes a while to load
-        from hookline.command_hooks.trusted_files import script_folders
+        from hookline.command_hooks.trusted_files import search_variables  # takes a while to load
 
-        handler, top = self.as_hook(level), project or Path.cwd()
         path = {"PATH": os.environ["PATH"]} if "PATH" in os.environ else {}
-        search = search_variables(handler, path, top, script_folders(handler, top))
+        search = search_variables(self.as_hook(level), path, project or Path.cwd())
         return msgspec.structs.replace(self, search=search)
+
+    def pin_files(self, level: Level, project: Path) -> ServerCommand:
+        """The command that does not start if what it is bound to has changed since now."""
+        from hookline.command_hooks.trusted_files import pin_files  # takes a while to load
+
+        pinned = pin_files(self.as_hook(level), project, self.files)
+        return msgspec.structs.replace(self, pinned=(pinned, project))
+
+    def find_change(self) -> str:
+        """What it is bound to and has changed since it was pinned, in words; empty if nothing has."""
+        if self.pinned is None:
+            return ""
+        from hookline.command_hooks.runner import describe_change  # takes a while to load
+
+        return describe_change(*self.pinned)
 
     @property
     def directory(self) -> str:
@@ -139,11 +156,13 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
+        files: Iterable[str | os.PathLike[str]] = (),
         **options: Unpack[ServerOptions],
     ) -> McpServer:
         """A server that is a program of this machine.
 
-        It gets `env` and the few variables every program needs (PATH, HOME), not the whole environment.
+        It gets `env` and the few variables every program needs (PATH, HOME), not the whole environment. `files` are
+        files and directories that it loads besides its script; agents with this server cannot change them.
         """
         program = os.fspath(command)
         if isinstance(args, str):
@@ -156,6 +175,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
             args=tuple(os.fspath(arg) for arg in args),
             env=dict(env or {}),
             cwd=None if cwd is None else os.fspath(cwd),
+            files=tuple(os.path.abspath(each) for each in files),
         )
         return _server(target.with_search(), Path(program).stem, options)
 

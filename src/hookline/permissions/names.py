@@ -13,6 +13,8 @@ COMMAND_TOOLS = frozenset({"bash", "exec"})
 READING = frozenset({"read", "list", "glob", "search"})
 WRITING = frozenset({"write", "edit"})
 FILE_TOOLS = READING | WRITING
+SHOWING = frozenset({"read", "search", "edit"})
+"""Tools whose results show what is in a file: an edit that fails says what is there instead."""
 
 _KNOWN_ELSEWHERE = {
     "Bash": COMMAND_TOOLS,
@@ -63,10 +65,10 @@ def is_name_of(written: str, tool: str) -> bool:
 def is_name_like(written: str, tool: str) -> bool:
     """Whether the tool reads or writes files like the tools of a rule.
 
-    A rule that forbids reading a path means all ways of reading it.
+    A rule that forbids reading a path means all ways of reading it, `edit` among them.
     """
-    for family in (READING, WRITING):
-        if tool in family and any(is_name_of(written, other) for other in family):
+    for family, like in ((READING, READING | SHOWING), (WRITING, WRITING)):
+        if tool in like and any(is_name_of(written, other) for other in family):
             return True
     return is_name_of(written, tool)
 

@@ -25,8 +25,8 @@ def is_quiet(command: str, call: ToolCall, tool: object, state: AgentState) -> b
         root, cwd = place
         owner = getattr(getattr(tool, "function", None), "__self__", None)
         policy = getattr(owner, "policy", None)
-        policy = policy.without_rules() if isinstance(policy, ShellPolicy) else ShellPolicy()
-        return policy.judge(command, root=root, cwd=cwd).decision == "allow"
+        policy = policy if isinstance(policy, ShellPolicy) else ShellPolicy()
+        return policy.judge(command, root=root, cwd=cwd).only_reads
     except (ImportError, HooklineError):
         return False  # without its parser nothing is known of the command
 

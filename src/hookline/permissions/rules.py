@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -49,13 +50,13 @@ _CLEAR = re.compile(r"[!-\[\]-~]+")
 """An address that every program parses in the same way: printable, without a backslash."""
 _PLAIN_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 """A host without escapes: some programs decode `%65vil.com`, others do not."""
-PLACE = "place"
+_PLACE = "place"
 """The argument that says where a command runs."""
+_NETWORK = "network"
+"""The argument that gives a command the network."""
 _WHERE = "cwd"
 """The argument that says in which directory a command runs."""
 _HOST = "host"
-_USUAL = ("read-only", "workspace")
-"""Where a command without this argument may run; also the host, if the user has chosen that for all commands."""
 _Pattern: TypeAlias = Any
 """One of the patterns: each has `covers(part)` and `touches(part)`."""
 
@@ -114,7 +115,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     def _may_cover(self, call: ToolCall, named: list[tuple[str, str]]) -> bool:
         """Whether the rule is about this tool, and about where the call runs."""
-        if not is_name_of(self.tool, call.name) or _is_host_unnamed(call, named):
+        if not is_name_of(self.tool, call.name) or _is_grant_unnamed(call, named):
             return False
         return self.argument in (None, "*") or not _is_elsewhere(call, named)
 
@@ -205,10 +206,12 @@ class _Text:
     touches = covers
 
 
-def _is_host_unnamed(call: ToolCall, named: list[tuple[str, str]]) -> bool:
-    """Whether a command is to run on the host, and the rule does not name the place."""
-    is_named = any(name == PLACE for name, _ in named)
-    return call.name in COMMAND_TOOLS and call.args.get(PLACE) == _HOST and not is_named
+def _is_grant_unnamed(call: ToolCall, named: list[tuple[str, str]]) -> bool:
+    """Whether a command is to run on the host, or with the network, and the rule does not name that."""
+    names = {name for name, _ in named}
+    is_on_host = call.args.get(_PLACE) == _HOST and _PLACE not in names
+    has_network = bool(call.args.get(_NETWORK)) and _NETWORK not in names
+    return call.name in COMMAND_TOOLS and (is_on_host or has_network)
 
 
 def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
@@ -238,11 +241,8 @@ def named_arguments(argument: str) -> list[tuple[str, str]]:
 
 
 def _can_match_named(call: ToolCall, name: str, argument: str, root: Root) -> bool:
-    """Whether an argument may match. A missing one may have any default, except the place."""
+    """Whether an argument may match. A missing one may have any default."""
     subject = value_of(call, name, root)
-    if name == PLACE and call.args.get(PLACE) is None and call.name in COMMAND_TOOLS:
-        pattern = _Text(argument)
-        return any(pattern.touches(each) for each in _USUAL)
     if subject is None:
         return True
     if subject.kind is not SubjectKind.TEXT:
@@ -367,16 +367,21 @@ class Rules:
         """The directory that relative paths begin at."""
         return self._root.path
 
-    def judge(self, call: ToolCall, *roots: Root) -> Ruling:
+    def judge(
+        self, call: ToolCall, *roots: Root, defaults: Mapping[str, Any] = MappingProxyType({})
+    ) -> Ruling:
         """What the rules say about a call, and which of them decided.
 
         `roots` replace the root of the rules for this call. A rule forbids if it matches with any of them, and allows
-        if it matches with the first.
+        if it matches with the first. `defaults` are what arguments mean that the call leaves out, for rules that
+        forbid: without them, such an argument may be anything.
         """
         roots = roots or (self._root,)
+        left_out = {name: value for name, value in defaults.items() if call.args.get(name) is None}
+        filled = msgspec.structs.replace(call, args={**call.args, **left_out}) if left_out else call
         for decision, rules in (("deny", self.deny), ("ask", self.ask)):
             touching = tuple(
-                rule for rule in rules if any(rule.touches(call, root) for root in roots)
+                rule for rule in rules if any(rule.touches(filled, root) for root in roots)
             )
             if touching:
                 return _make_ruling(decision, touching)
@@ -494,8 +499,16 @@ def suggest_rule(call: ToolCall, root: str | os.PathLike[str] = ".") -> Rule | N
     if not subject.is_whole or len(subject.parts) != 1:
         return None
     if subject.kind is SubjectKind.COMMAND:
-        return _for_command(call.name, subject.parts[0])
+        return _with_network(call, _for_command(call.name, subject.parts[0]))
     return _for_path(call.name, subject.parts[0], place)
+
+
+def _with_network(call: ToolCall, rule: Rule | None) -> Rule | None:
+    """The same rule for calls that ask for the network, if this one does."""
+    if rule is None or not call.args.get(_NETWORK):
+        return rule
+    name = "argv" if call.name == "exec" else "command"
+    return Rule(rule.tool, f"{name}={rule.argument}, {_NETWORK}=true")
 
 
 def _for_command(tool: str, part: CommandPart) -> Rule | None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.containment.shell.command_pattern import CommandPart, PatternWord
+from hookline.containment.shell.command_parts import parts_of, possible_parts
+from hookline.containment.shell.command_pattern import CommandPart
 from hookline.errors import HooklineError
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import PathPlace, Root, fixed_part
-from hookline.shell_text import UNKNOWN
-from hookline.shell_text.runners import can_read_commands, can_run_others
+from hookline.shell_text.runners import can_run_others
 from hookline.state import ToolCall
-from hookline.wildcards import MANY, ONE
 
 _COMMANDS = ("command", "cmd", "commands", "script", "argv")
 _PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
@@ -24,7 +22,6 @@ _PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
 _MOVES = frozenset({"source", "destination"})
 _MOVERS = frozenset({"cd", "pushd", "popd"})
 _ADDRESSES = ("url", "uri", "address")
-_PATTERN = frozenset("*?[{")
 
 
 class SubjectKind(enum.Enum):
@@ -170,49 +167,9 @@ def _read(text: str) -> Subject:
     except (ImportError, HooklineError):  # its parser is not installed
         commands = ()
     if not commands:
-        return Subject(SubjectKind.COMMAND, _possible_parts(text), False)
-    parts = tuple(CommandPart(command.argv, _pattern_words(command)) for command in commands)
-    # A shell runs what it reads: the output of another command, or a here-document.
-    also = _possible_parts(text) if any(map(_can_read_commands, commands)) else ()
+        return Subject(SubjectKind.COMMAND, possible_parts(text), False)
+    parts, also = parts_of(text, commands)
     return Subject(SubjectKind.COMMAND, parts, all(map(_is_its_words, commands)), also)
-
-
-@lru_cache(maxsize=256)  # each rule asks again
-def _possible_parts(text: str) -> tuple[CommandPart, ...]:
-    """Every command that a text may run, one without words if it runs none; none if there are too many to look at."""
-    from hookline.shell_text.command_search import find_commands
-
-    found = find_commands(text)
-    if found is None:
-        return ()
-    return tuple(CommandPart(None, tuple(map(_open_word, words))) for words in found or ((),))
-
-
-def _open_word(text: str) -> PatternWord:
-    """A word, or MANY if it may be another one when it runs."""
-    is_open = UNKNOWN in text or text.startswith("~") or not _PATTERN.isdisjoint(text)
-    return MANY if is_open and text not in ("[", "[[") else text
-
-
-def _pattern_words(command: Any) -> tuple[PatternWord, ...]:
-    """The words of a command, with wildcards for those that are not known exactly."""
-    return tuple(
-        word.text if word.exact else MANY if word.start[:1] in ("", "-") else ONE
-        for word in command.words
-    )
-
-
-def _can_read_commands(command: Any) -> bool:
-    """Whether a command reads something that it may run."""
-    words = _pattern_words(command)
-    if not words:
-        return False
-    is_reader = not isinstance(words[0], str) or can_read_commands(words[0])
-    if not is_reader and can_run_others(words):
-        is_reader = any(
-            can_read_commands(word) for word in words if isinstance(word, str) and word != "."
-        )
-    return is_reader and (command.piped or bool(command.redirects))
 
 
 def _is_its_words(command: Any) -> bool:

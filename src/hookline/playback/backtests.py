@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.builder.builder import AgentBuilder
+from hookline.agent.builder import AgentBuilder
 from hookline.agent.run import Run
 from hookline.agent.run_index import Place, Round, is_limit_stop
 from hookline.definition import Definition, for_child
@@ -37,7 +37,7 @@ from hookline.playback.recorded_agent import (
     PlayedAgents,
     is_limit_on_record,
     is_recorded,
-    recorded_hooks,
+    make_recorded_hooks,
 )
 from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.report import (
@@ -50,7 +50,7 @@ from hookline.playback.report import (
     Unjudged,
     latency,
 )
-from hookline.playback.run_selection import recordings_of, wanted_runs
+from hookline.playback.run_selection import recordings_of, select_runs
 from hookline.playback.source import Keeps, Playback, PlaybackSource, is_in_doubt
 from hookline.state import (
     EMPTY,
@@ -91,7 +91,7 @@ async def backtest(
     agents = PlayedAgents.of(definition, children, runs_hooks=run_hooks)
     test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
     recordings = recordings_of(journal)
-    wanted = await wanted_runs(
+    wanted = await select_runs(
         journal, runs=runs, session=session, status=status, since=since, limit=limit
     )
     for run_id in wanted:
@@ -332,9 +332,9 @@ class BacktestSource(PlaybackSource):
         """An agent of which only the record is left."""
         agents = self.agents
         known = agents.own if name is None else agents.child(self.recording, name)
-        return self.recorded_definition(known or agents.own)
+        return self.make_recorded_definition(known or agents.own)
 
-    def asked_points(self, run: Run) -> frozenset[str]:
+    def find_asked_points(self, run: Run) -> frozenset[str]:
         """Where somebody was asked, or is to be asked now."""
         if not hasattr(self, "candidate"):
             self.candidate = self._candidate(run)
@@ -374,7 +374,7 @@ class BacktestSource(PlaybackSource):
     def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:
         """Those who were asked then, and before them the hooks under test, which change nothing."""
         place, round_ = self.round_of(run, ctx)
-        then = recorded_hooks(self.recording, plan.point, round_)
+        then = make_recorded_hooks(self.recording, plan.point, round_)
         if is_in_doubt(ctx):
             return Plan(plan.point, then)
         is_done = False
@@ -411,7 +411,7 @@ class BacktestSource(PlaybackSource):
             or not recording.has_decision(place, round_)
         ):
             return
-        then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
+        then = Plan(ctx.point, make_recorded_hooks(recording, ctx.point, round_))
         log = RoundLog()
         old = await ask_beside(run, then, ctx, log, policies_only=policies_only)
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)

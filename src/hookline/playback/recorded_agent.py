@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.recovery import answer_as_recorded, answer_nothing
-from hookline.agent.run_index import Round, recorded_exception
+from hookline.agent.run_index import Round, restore_exception
 from hookline.definition import Definition
 from hookline.definition.guards import SOURCE as DEFAULT
 from hookline.errors import UsageError
@@ -28,6 +28,7 @@ from hookline.state import (
     freeze_dict,
 )
 from hookline.tools import AnyTool, Effect, Tool, Toolbox, Validated
+from hookline.tools.arguments import GivenArguments
 
 _SHOWN = {
     "prompt_submit": "prompt",
@@ -56,7 +57,7 @@ def is_recorded(entry: Entry) -> bool:
     return isinstance(entry.registration.hook, RecordedHook)
 
 
-def recorded_hook(recording: RecordedRun, point: Point[Any], ran: HookRan) -> Registration:
+def make_recorded_hook(recording: RecordedRun, point: Point[Any], ran: HookRan) -> Registration:
     """A hook that says what is on record."""
     closed = ran.verdict == "failed" and recording.has_failed_closed(ran.hook, ran.point)
     return Registration(
@@ -79,11 +80,11 @@ def _source(recording: RecordedRun, ran: HookRan) -> str:
     return "unknown" if was_asked or ran.verdict != "allow" else ""
 
 
-def recorded_hooks(
+def make_recorded_hooks(
     recording: RecordedRun, point: Point[Any], said: Iterable[HookRan]
 ) -> list[Registration]:
     """One for each hook of a round, in order. What hooks in shadow said had no effect, and has none now."""
-    return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
+    return [make_recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
 
 
 class PlayedAgents(msgspec.Struct):
@@ -102,7 +103,7 @@ class PlayedAgents(msgspec.Struct):
 
     @staticmethod
     def of(own: Definition, children: object, *, runs_hooks: bool) -> PlayedAgents:
-        """The agents that somebody gave."""
+        """The agents that somebody gave. Nobody cancels their runs from outside."""
         given: Mapping[str, Any] = children if isinstance(children, Mapping) else {"": children}
         if not all(isinstance(agent, Agent) for agent in given.values()):
             raise UsageError(
@@ -110,7 +111,10 @@ class PlayedAgents(msgspec.Struct):
                 remedy='Write children={"name": agent}.',
             )
         named = {name: agent.definition for name, agent in given.items()}
-        return PlayedAgents(own, named, runs_hooks)
+        own, *others = (
+            msgspec.structs.replace(each, cancel_sources=()) for each in (own, *named.values())
+        )
+        return PlayedAgents(own, dict(zip(named, others, strict=True)), runs_hooks)
 
     def without_external(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         """A plan in which no command, address or model is asked, unless that is wanted: they say what is on record.
@@ -130,7 +134,7 @@ class PlayedAgents(msgspec.Struct):
             if said is not None and not said.shadow:
                 if said.external != registration.external:
                     not_asked[entry.name] = None
-                return Entry(recorded_hook(recording, plan.point, said))
+                return Entry(make_recorded_hook(recording, plan.point, said))
             is_same = recording.externals.get(entry.name) == registration.external
 
             def note(_: Any) -> None:
@@ -183,12 +187,12 @@ def ask_unhidden(recording: RecordedRun, plan: Plan, round_: Round, hidden: int)
     """A plan in which the first `hidden` hooks of a round answer from the record, and only later ones are asked."""
     point = plan.point
     last = round_[hidden - 1]
-    played = [Entry(made) for made in recorded_hooks(recording, point, round_[:hidden])]
+    played = [Entry(made) for made in make_recorded_hooks(recording, point, round_[:hidden])]
     places = [place for place, entry in enumerate(plan.judges) if entry.name == last.hook]
     skipped = plan.judges[: places[0] + 1] if places else plan.judges
     if any(entry.is_middleware for entry in skipped):
         skipped = plan.judges  # what it made of the rest cannot be told from what the rest did
-        played = [Entry(made) for made in recorded_hooks(recording, point, round_)]
+        played = [Entry(made) for made in make_recorded_hooks(recording, point, round_)]
     seen = with_judges(plan, (*played, *plan.judges[len(skipped) :]))
     from_record = tuple(entry.name for entry in skipped)
     return PartialPlan(seen, from_record, "" if places else last.hook)
@@ -212,13 +216,13 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
             return (
                 entry.with_answer(answer_nothing)
                 if said is None
-                else Entry(recorded_hook(recording, plan.point, said))
+                else Entry(make_recorded_hook(recording, plan.point, said))
             )
         from_above = _is_guard_above(entry)
         for ran in round_:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
             if is_it and (is_limit_on_record(ran) or _is_end_from_outside(ran)):
-                return Entry(recorded_hook(recording, plan.point, ran))
+                return Entry(make_recorded_hook(recording, plan.point, ran))
         return entry.with_answer(answer_nothing) if from_above else entry
 
     return plan.map_entries(recall)
@@ -287,25 +291,12 @@ class RecordedTool(Tool[..., Any], frozen=True, eq=False, weakref=True):
         return Validated(args, args)
 
 
-class RecordedArguments:
-    """Leaves every call to `validate_call`, which knows which call it is."""
-
-    def validate(self, args: Mapping[str, Any]) -> Validated:
-        """Nothing is known against them."""
-        frozen = freeze_dict(dict(args), "an argument")
-        return Validated(frozen, frozen)
-
-    def are_complete(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
-        """Not for this to say."""
-        return False
-
-
-def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox) -> Toolbox:
+def make_recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox) -> Toolbox:
     """A tool for every name that was called, whether or not there still is one. `step` is the step that is made."""
     made: dict[str, AnyTool] = {}
 
     def check(call: ToolCall) -> FrozenDict:
-        return _recorded_args(recording, step(), now, call)
+        return _find_recorded_args(recording, step(), now, call)
 
     effects = {
         call.intent.call.name: Effect(call.intent.effect)
@@ -321,7 +312,7 @@ def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox
             made[name] = RecordedTool(
                 function=_never if tool is None else tool.function,  # a guard may look whose it is
                 spec=ToolSpec(name, "", EMPTY),
-                arguments=RecordedArguments(),
+                arguments=GivenArguments(name, dict),  # `validate_call` knows which call it is
                 origin="the record",
                 is_async=True,
                 context_name="",
@@ -333,6 +324,7 @@ def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox
                 root="" if tool is None else tool.root,
                 served_by=() if tool is None else tool.served_by,
                 pure_with={} if tool is None else tool.pure_with,
+                defaults={} if tool is None else tool.defaults,
                 check=check,
             )
         return made[name]
@@ -342,7 +334,9 @@ def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox
     return toolbox
 
 
-def _recorded_args(recording: RecordedRun, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
+def _find_recorded_args(
+    recording: RecordedRun, step: int, now: Toolbox, call: ToolCall
+) -> FrozenDict:
     """What the arguments of a call were validated to. What hooks of now make of them, the tools of now check."""
     then, turn = recording.call(step, call.id), recording.turn(step)
     response = None if turn is None else turn.answer
@@ -350,7 +344,7 @@ def _recorded_args(recording: RecordedRun, step: int, now: Toolbox, call: ToolCa
     is_made = response is not None and call in response.calls
     # Refused as the model made it, when no hook was asked; else as a person had edited it.
     if then.refusal is not None and is_made is not bool(verdicts):
-        raise recorded_exception(then.refusal)
+        raise restore_exception(then.refusal)
     changes = [ran.changes or {} for ran in verdicts]
     changed = [each["tool_call"] for each in changes if "tool_call" in each]
     known = [version.args for version in then.versions]

@@ -7,7 +7,15 @@ from functools import cached_property
 
 import msgspec
 
-from hookline.agent.run_index import BEFORE_CALLS, Place, RecordedCall, Round, RunIndex, RunPart
+from hookline.agent.run_index import (
+    AT_THE_END,
+    BEFORE_CALLS,
+    Place,
+    RecordedCall,
+    Round,
+    RunIndex,
+    RunPart,
+)
 from hookline.errors import JournalError
 from hookline.journal import (
     ApprovalAsked,
@@ -36,7 +44,7 @@ class RecordedRun(RunIndex):
     """One run's records, by key, and what can be known from them about how it went."""
 
     def __init__(self, records: Iterable[Record], above: RecordedRun | None = None) -> None:
-        kept = list(without_doubts(driven_records(records)))
+        kept = list(without_doubts(select_driven_records(records)))
         if above is not None and kept:
             ends = [part.finished for part in above.parts]
             kept = without_unseen(kept, pauses_for(kept[0].run_id, ends))
@@ -110,8 +118,7 @@ class RecordedRun(RunIndex):
             return round_[-1].seq < self.records[-1].seq and all(
                 self.has_failed_closed(ran.hook, point) for ran in failures
             )
-        is_on_the_way_out = point in ("output", "execution_end", "session_end", "agent_failed")
-        if is_on_the_way_out:
+        if point in AT_THE_END:
             return False
         return step is None or step in self.steps or self._is_past(place)
 
@@ -188,7 +195,7 @@ class RecordedRun(RunIndex):
 # --- records of what is not played ------------------------------------------------------------------
 
 
-def driven_records(records: Iterable[Record]) -> Iterator[Record]:
+def select_driven_records(records: Iterable[Record]) -> Iterator[Record]:
     """What was recorded while a run was driven, without what was written about it afterwards.
 
     A child that waits when its run continues without it ends by its record alone.

@@ -124,10 +124,10 @@ class ReplaySource(PlaybackSource):
         if child is None:
             self.has_agent = False
             agents.unknown.add(self.run_id)
-            return self.recorded_definition(agents.own)
+            return self.make_recorded_definition(agents.own)
         return msgspec.structs.replace(child, listeners=())
 
-    def asked_points(self, run: Run) -> frozenset[str]:  # noqa: ARG002 - the interface's
+    def find_asked_points(self, run: Run) -> frozenset[str]:  # noqa: ARG002 - the interface's
         """Where the hooks of a child were asked whose agent is not there."""
         return frozenset() if self.has_agent else self.recording.points
 
@@ -204,14 +204,14 @@ def _difference(divergence: Divergence) -> Difference:
         run=divergence.source.run_id,
         step=shown.step,
         what=shown.what,
-        recorded=_shown_fact(then, is_same_thing or divergence.instead),
-        now=divergence.instead or _shown_fact(now, is_same_thing),
+        recorded=_show_fact(then, is_same_thing or divergence.instead),
+        now=divergence.instead or _show_fact(now, is_same_thing),
         call_id=shown.call_id,
         because=tuple(_because(comparison, shown)),
     )
 
 
-def _shown_fact(fact: Fact | None, is_same_thing: object) -> Any:
+def _show_fact(fact: Fact | None, is_same_thing: object) -> Any:
     if fact is None:
         return "nothing more: the run is over"
     if is_same_thing:

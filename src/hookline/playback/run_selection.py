@@ -74,7 +74,7 @@ async def read_tree(recordings: Recordings, run_id: str) -> dict[str, list[Recor
     return found
 
 
-async def wanted_runs(
+async def select_runs(
     journal: Any,
     *,
     runs: Sequence[str] | None,

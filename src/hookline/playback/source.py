@@ -14,11 +14,9 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.calls.tool_context import use_in_context
 from hookline.agent.children import ChildWaits
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.loop.around_step import MADE_AGAIN, NOT_MADE
-from hookline.agent.loop.drive import ask_again, drive
+from hookline.agent.loop.drive import MADE_AGAIN, NOT_MADE, ask_again, drive
 from hookline.agent.recovery import answer_nothing
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
@@ -28,10 +26,11 @@ from hookline.agent.run_index import (
     RunPart,
     hook_error_of,
     place_of,
-    recorded_exception,
+    restore_exception,
 )
+from hookline.agent.services import use_in_context
 from hookline.definition import Clock, Definition
-from hookline.definition.definition import CancelSource, Plans
+from hookline.definition.definition import Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy
@@ -49,10 +48,9 @@ from hookline.journal import (
     RunTakenUp,
     StatusChanged,
     StepFinished,
-    first_state,
-    start_of,
-    state_before,
 )
+from hookline.journal.fold import first_state, state_before
+from hookline.journal.record import start_of
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
 from hookline.lifecycle.contexts import LiveRun
 from hookline.lifecycle.recorded_changes import redo_changes
@@ -63,8 +61,8 @@ from hookline.playback.recorded_agent import (
     ask_unhidden,
     count_unseen,
     is_own,
-    recorded_hooks,
-    recorded_tools,
+    make_recorded_hooks,
+    make_recorded_tools,
     with_judges,
     with_recorded_limits,
 )
@@ -149,17 +147,15 @@ class PlayedRecords(Durable):
 
     __slots__ = ("_children",)
 
-    def __init__(
-        self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
-    ) -> None:
-        super().__init__(listeners, answers)
+    def __init__(self, listeners: tuple[Listener, ...] = ()) -> None:
+        super().__init__(listeners)
         self._children: dict[str, Durable] = {}
 
     async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
         played = self._children.get(run_id)
         last = played.records[-1] if played is not None and played.records else None
         if played is None or not isinstance(last, RunFinished) or last.status is RunStatus.PAUSED:
-            played = PlayedRecords((*self._listeners, *listeners), self._answers)
+            played = PlayedRecords((*self._listeners, *listeners))
             self._children[run_id] = played
         return played
 
@@ -254,13 +250,11 @@ class Playback:
     def canceller(self, run: Run) -> Callable[[], object]:
         """What cancels, of a run and those above it, the topmost that was cancelled, for the reason it had."""
         found, why, out_of_time = run, "", False
-        above: Run | None = run
-        while above is not None:
+        for above in run.self_and_parents():
             recording = self.source(above.run_id).recording
             if recording.is_cancelled:
                 found, why = above, recording.status.reason if recording.status else ""
                 out_of_time = recording.is_out_of_time
-            above = above.parent
         return partial(found.token.cancel, why, out_of_time=out_of_time)
 
     async def stop_here(self, run: Run) -> NoReturn:
@@ -322,7 +316,7 @@ class PlaybackSource(AnswerSource):
         """What drives the run. For a child run `name` is its name."""
         raise NotImplementedError
 
-    def recorded_definition(self, like: Definition) -> Definition:
+    def make_recorded_definition(self, like: Definition) -> Definition:
         """An agent of which only the record is left: no hooks of its own, and any tool."""
         if self.run is None:  # what the model was asked is made of the agent's tools and prompt
             self.comparison = Comparison(self.recording, in_full=False)
@@ -332,10 +326,10 @@ class PlaybackSource(AnswerSource):
             listeners=(),
             registrations=(),
             plans=Plans(()),
-            toolbox=recorded_tools(self.recording, lambda: self.step, like.toolbox),
+            toolbox=make_recorded_tools(self.recording, lambda: self.step, like.toolbox),
             expire_after=None,
             max_objections=_most_objections(self.recording, like.max_objections),
-            error_policy=_recorded_policy(self.recording, like.error_policy),
+            error_policy=_make_recorded_policy(self.recording, like.error_policy),
         )
 
     # --- how far it has been played -----------------------------------------------------------------
@@ -393,17 +387,13 @@ class PlaybackSource(AnswerSource):
         """Shows the time it was."""
         return self.playback.clock
 
-    def cancel_sources(self, definition: Definition) -> Sequence[CancelSource]:  # noqa: ARG002 - as above
-        """Nobody from outside."""
-        return ()
-
     async def check_step(self, run: Run, ending: Ending | None) -> Ending | None:
         """Compare what has come. Wherever another process took the run up, what its hooks said then is said again."""
         if run.step_index is not None and run.state.step_count > run.step_index:
             self._compare_step(run, run.step_index)
         if ending is not None:
             return ending
-        for plan in self._repeated_plans(run):
+        for plan in self._find_repeated_plans(run):
             refused = await ask_again(run, plan)
             if refused is not None:
                 return refused
@@ -422,16 +412,16 @@ class PlaybackSource(AnswerSource):
         if recording.is_cancelled and self.comparison.same >= len(self.comparison.then) - 1:
             playback.canceller(run)()
 
-    def _repeated_plans(self, run: Run) -> list[Plan]:
+    def _find_repeated_plans(self, run: Run) -> list[Plan]:
         """What the hooks said to each process that took the run up here. Nobody is asked: it is one process now."""
         step = -1 if run.step_index is None else run.step_index
         point = HookPoint.EXECUTION_START
         again = self.part.rounds.again.get(step, ())
-        return [Plan(point, recorded_hooks(self.recording, point, said)) for said in again]
+        return [Plan(point, make_recorded_hooks(self.recording, point, said)) for said in again]
 
     def _cancel_as_then(self, run: Run, step: int) -> None:
         """Cancel the run, if it was cancelled when this much of the step was done."""
-        is_done = self.tries["settled", step] == self.recording.settled_calls(step)
+        is_done = self.tries["settled", step] == self.recording.count_settled_calls(step)
         if is_done and self.recording.is_cancelled_in(step):
             self.playback.canceller(run)()
 
@@ -440,7 +430,7 @@ class PlaybackSource(AnswerSource):
     def plans(self, run: Run, plans: Plans) -> Plans:
         """All points but those around an action, which is not done; also those where only recorded hooks answer."""
         self.run = run
-        asked = self.asked_points(run)
+        asked = self.find_asked_points(run)
         kept = Plans(())
         for point in HookPoint:
             plan = plans.of(point.value)
@@ -555,16 +545,16 @@ class PlaybackSource(AnswerSource):
         recording, point = self.recording, plan.point
         plan = self.agents.without_external(recording, plan, round_)
         if keeps == "all":
-            then = Plan(point, recorded_hooks(recording, point, round_))
+            then = Plan(point, make_recorded_hooks(recording, point, round_))
             return PartialPlan(with_judges(plan, (*then.judges, *plan.judges)))
         hidden = count_unseen(place[0], round_, is_kept=recording.has_inputs(self.part, place))
         if hidden and keeps == "own":
-            then = Plan(point, recorded_hooks(recording, point, round_))
+            then = Plan(point, make_recorded_hooks(recording, point, round_))
             return PartialPlan(then, tuple(entry.name for entry in plan.judges))
         if hidden:
             return ask_unhidden(recording, plan, round_, hidden)
         own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
-        recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
+        recorded = [Entry(made) for made in make_recorded_hooks(recording, point, own)]
         plan = with_recorded_limits(recording, plan, round_)
         asked = (each for each in plan.judges if each.registration.hook is not answer_nothing)
         return PartialPlan(with_judges(plan, (*asked, *recorded)))
@@ -573,7 +563,7 @@ class PlaybackSource(AnswerSource):
         """Whether a recorded hook of a child is the child's own, and not one of those from above."""
         return is_own(ran, plan)
 
-    def asked_points(self, run: Run) -> frozenset[str]:
+    def find_asked_points(self, run: Run) -> frozenset[str]:
         """The points where hooks are asked of which the run's agent has none."""
         raise NotImplementedError
 
@@ -624,7 +614,7 @@ class PlaybackSource(AnswerSource):
             self.tries["turn", step] += 1
             failed = failures[number]
             assert failed.error is not None
-            error = recorded_exception(failed.error)
+            error = restore_exception(failed.error)
             if failed.action != "fallback":
                 raise error
             run.record_fallback(error, failed.reason)
@@ -690,12 +680,12 @@ class PlaybackSource(AnswerSource):
         if number < len(errors) or (errors and errors[-1].action != "retry"):
             recorded = errors[min(number, len(errors) - 1)].error
             assert recorded is not None
-            raise recorded_exception(self.recording.in_full(recorded, step, then))
+            raise restore_exception(self.recording.in_full(recorded, step, then))
         return result
 
     async def _wait_for_others(self, step: int) -> None:
         """Wait for the calls of a step that had their result before it was cancelled."""
-        others = self.recording.settled_calls(step)
+        others = self.recording.count_settled_calls(step)
         while self.tries["settled", step] < others:  # noqa: ASYNC110 - they are on their way already
             await asyncio.sleep(0)
 
@@ -708,22 +698,21 @@ class PlaybackSource(AnswerSource):
 
     # --- people -------------------------------------------------------------------------------------
 
-    async def resume_answer(self, run: Run, question: str) -> Decision | None:  # noqa: ARG002 - it is on record
+    def resume_answer(self, run: Run, question: str) -> Decision | None:  # noqa: ARG002 - it is on record
         """The answer that was given to `resume`, in this part of the run."""
         return self.part.resume_answers.get(question)
 
     def approve(self, run: Run, approval: PendingApproval) -> Any:
         """What the approver said, in this part of the run."""
-        above: Run | None = run
-        while above is not None:
-            if self.playback.source(above.run_id).part.approved:
-                answers = self.part.approved.get(approval.id, [])
-                number = self.number("approver", approval.id)
-                if number >= len(answers):
-                    raise UsageError("no answer to this is on record.")
-                return answers[number]
-            above = above.parent
-        return NOBODY
+        if not any(
+            self.playback.source(each.run_id).part.approved for each in run.self_and_parents()
+        ):
+            return NOBODY
+        answers = self.part.approved.get(approval.id, [])
+        number = self.number("approver", approval.id)
+        if number >= len(answers):
+            raise UsageError("no answer to this is on record.")
+        return answers[number]
 
     # --- child runs ---------------------------------------------------------------------------------
 
@@ -803,7 +792,7 @@ def is_in_doubt(ctx: AgentContext) -> bool:
     return execution is not None and execution.status is ResultStatus.IN_DOUBT
 
 
-def _recorded_policy(recording: RecordedRun, like: ErrorPolicy) -> ErrorPolicy:
+def _make_recorded_policy(recording: RecordedRun, like: ErrorPolicy) -> ErrorPolicy:
     """A policy for which blocked calls are errors if they were then. What it decides is on record."""
     actions: dict[ErrorClass, ErrorAction] = dict(like.actions)
     actions.pop(ErrorClass.BLOCKED, None)

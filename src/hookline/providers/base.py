@@ -1,4 +1,4 @@
-"""The wire to a model: what a provider takes, what it gives, and what it must say it cannot do.
+"""What a model vendor's provider is: what it takes, what it gives, and what it must say it cannot do.
 
 A new provider implements `Provider`, has an entry in `catalogue.py`, and passes `testing/provider_suite.py`.
 """

@@ -11,73 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from hookline.redaction.names import is_hidden, is_placeholder
 from hookline.redaction.readings import Span
 from hookline.redaction.tokens import BEFORE_WORD
+from hookline.secret_tables import COMMAND_SECRETS, SecretArguments
 
 _Place: TypeAlias = tuple[int, int, int]
 """A secret in a list of words: which word, and from where to where in it."""
 
-
-class _Program(NamedTuple):
-    attached: tuple[str, ...] = ()
-    """What follows directly is a secret: `-pSECRET`, `--password=SECRET`, `pass:SECRET`."""
-    separate: tuple[str, ...] = ()
-    """The next word is: `-a SECRET`."""
-    pairs: tuple[str, ...] = ()
-    """What follows, directly or as the next word, is a user and a secret."""
-    between: str = ":"
-    """What stands between the two."""
-    verb: str = ""
-    """Only where this word is on the line too."""
-    sets: bool = False
-    """A word that is the name of a secret comes before its value: `config set auth_token SECRET`."""
-    last: str = ""
-    """With an option that has this letter, the last word is a secret."""
-
-
-_LONG = ("--password", "--passwd", "--pass", "--passphrase")
-_GIVEN = tuple(f"{name}=" for name in _LONG)
-_MYSQL = _Program(("-p", *_GIVEN))
-_SHORT_TOO = _Program(("-p", *_GIVEN), ("-p", *_LONG))
-_LONG_ONLY = _Program(_GIVEN, _LONG)
-_LOGIN = _SHORT_TOO._replace(verb="login")
-_LDAP = _Program(("-w",), ("-w",))
-_SQL = _Program(("-P",), ("-P",))
-_SETS = _LONG_ONLY._replace(sets=True)
-_SETENV = _Program(sets=True)
-
-_PROGRAMS = {
-    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck"), _MYSQL),
-    **dict.fromkeys(("mysqlshow", "mysqlsh", "mariadb", "mariadb-dump", "mariadb-admin"), _MYSQL),
-    **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport"), _SHORT_TOO),
-    **dict.fromkeys(("mongoimport", "cqlsh", "sshpass"), _SHORT_TOO),
-    **dict.fromkeys(("wget", "svn", "clickhouse-client", "gpg", "gpg2"), _LONG_ONLY),
-    **dict.fromkeys(("docker", "podman", "nerdctl", "buildah", "skopeo", "helm"), _LOGIN),
-    **dict.fromkeys(("az", "oc", "cf"), _LOGIN),
-    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami"), _LDAP),
-    **dict.fromkeys(("sqlcmd", "bcp", "tsql", "ipmitool", "zip", "unzip"), _SQL),
-    **dict.fromkeys(("7z", "7za", "7zr", "7zz", "rar", "unrar"), _Program(("-p", "-hp"))),
-    **dict.fromkeys(("smbclient", "smbget", "rpcclient"), _Program((), (), ("-U", "--user"), "%")),
-    **dict.fromkeys(("aws", "npm", "pnpm", "yarn", "git", "gcloud", "pulumi", "dotnet"), _SETS),
-    **dict.fromkeys(("http", "https", "xh"), _Program(pairs=("-a", "--auth"))),
-    "curl": _Program(
-        ("--pass=", "--oauth2-bearer="),
-        ("--pass", "--oauth2-bearer"),
-        ("-u", "--user", "-U", "--proxy-user"),
-    ),
-    "ldappasswd": _Program(("-w", "-s", "-a"), ("-w", "-s", "-a")),
-    "redis-cli": _Program(("-a", *_GIVEN), ("-a", *_LONG)),
-    "openssl": _Program(("pass:",), ("-k", "-K")),
-    "lftp": _Program((), (), ("-u",), ","),
-    "xfreerdp": _Program(("/p:",)),
-    "htpasswd": _Program(last="b"),
-    "setenv": _SETENV,
-    "kubectl": _Program(pairs=("--from-literal",), between="=", verb="secret"),
-}
-"""By name of the program. Variables, as in `PGPASSWORD=...`, are found by their names."""
 
 # A quote opens a text only if that text ends a word; otherwise it closes the text that contains the command.
 _QUOTED = (
@@ -95,14 +38,13 @@ _PIPED = re.compile(
 )
 _FROM_INPUT = ("-stdin", "-fd", "sudo -s", "chpasswd")
 _QUOTES = "\"'"
-_SETTING = frozenset({"set", "config", "configure"})
 _FEWEST = 2
 """Letters of the shortest secret that is redacted."""
 
 
 def command_spans(text: str, lowered: str) -> Iterator[Span]:
     """Where command lines in a text have secrets."""
-    present = tuple(name for name in _PROGRAMS if name in lowered)
+    present = tuple(name for name in COMMAND_SECRETS if name in lowered)
     program, position = _any_of(present) if present else None, 0
     while program is not None and (found := program.search(text, position)):
         words = [found.span(), *_words_after(text, found.end())]
@@ -120,10 +62,12 @@ def argument_spans(words: Sequence[str]) -> Iterator[_Place]:
     starts = [
         at
         for at, name in enumerate(names)
-        if name in _PROGRAMS and (at == 0 or not words[at - 1].startswith("-"))
+        if name in COMMAND_SECRETS and (at == 0 or not words[at - 1].startswith("-"))
     ]
     for first, end in zip(starts, [*starts[1:], len(words)], strict=False):
-        yield from _of_program(_PROGRAMS[names[first]], words[first + 1 : end], first + 1)
+        program = COMMAND_SECRETS[names[first]]
+        sets = not program.setters.isdisjoint((names[first], *words[first + 1 : end]))
+        yield from _of_program(program, words[first + 1 : end], first + 1, sets=sets)
 
 
 @lru_cache(maxsize=64)
@@ -142,7 +86,9 @@ def _words_after(text: str, position: int) -> Iterator[tuple[int, int]]:
         position = word.end()
 
 
-def _of_program(program: _Program, words: Sequence[str], offset: int) -> Iterator[_Place]:
+def _of_program(
+    program: SecretArguments, words: Sequence[str], offset: int, *, sets: bool
+) -> Iterator[_Place]:
     """The secrets among the arguments of one program."""
     if program.verb and program.verb not in words:
         return
@@ -151,19 +97,18 @@ def _of_program(program: _Program, words: Sequence[str], offset: int) -> Iterato
         if any(word.startswith("-") and program.last in word for word in words):
             found = [(len(words) - 1, 0)]
     else:
-        sets = program is _SETENV or (program.sets and not _SETTING.isdisjoint(words))
         found = [
             place for at in range(len(words)) for place in _find_start(program, words, at, sets)
         ]
     for at, start in found:
         if span := _secret(words[at], start):
             yield offset + at, *span
-        if program is _SHORT_TOO:  # `sshpass -p SECRET ssh -p 22`
+        if program.is_first_only:
             return
 
 
 def _find_start(
-    program: _Program, words: Sequence[str], at: int, sets: bool
+    program: SecretArguments, words: Sequence[str], at: int, sets: bool
 ) -> Iterator[tuple[int, int]]:
     """Where the secret of an option begins: in which word, and where in it."""
     word = words[at]
@@ -185,7 +130,7 @@ def _find_start(
 
 
 def _behind_user(
-    words: Sequence[str], at: int, start: int, program: _Program
+    words: Sequence[str], at: int, start: int, program: SecretArguments
 ) -> Iterator[tuple[int, int]]:
     place = words[at].find(program.between, start + 1)
     if place > 0 and not words[at].startswith("--user-"):

@@ -14,17 +14,15 @@ from hookline.journal import (
     PromptSubmitted,
     Record,
     Segment,
-    SessionPosition,
     SessionStory,
     StepFinished,
     StepStarted,
-    answers_on_record,
     hooks_in,
-    start_of,
-    still_waiting,
     story_of,
-    with_changes,
 )
+from hookline.journal.fold import drop_answered_questions, find_recorded_answers, with_changes
+from hookline.journal.record import start_of
+from hookline.journal.session import SessionPosition
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, AgentState, Counters, RunStatus
 
@@ -75,8 +73,8 @@ async def read_conversation(journal: JournalStore, story: SessionStory) -> Conve
         return ConversationState(state=state, opening=opening, last=last, changes=position.changes)
     state = run.state
     if not run.is_finished:
-        answers = await answers_on_record(journal, run.settled, records)
-        state = still_waiting(run.settled, answers)
+        answers = await find_recorded_answers(journal, run.settled, records)
+        state = drop_answered_questions(run.settled, answers)
     return ConversationState(
         state=state, opening=position.opening, unfinished=position.segments[-1].run_id
     )

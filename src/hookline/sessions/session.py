@@ -1,4 +1,4 @@
-"""Sessions: many runs with one conversation, forks of it, and the sessions of a journal.
+"""Sessions: many runs with one conversation, how one is forked, and the sessions of a journal.
 
 How a run is resumed is in `agent/resume.py`.
 """
@@ -57,11 +57,11 @@ from hookline.journal import (
     SessionStatusChanged,
     SessionStory,
     SessionTitled,
-    Stored,
     fold_session,
-    start_of,
-    stream_of,
 )
+from hookline.journal.durable import Stored
+from hookline.journal.record import start_of
+from hookline.journal.session import stream_of
 from hookline.sessions.conversation import (
     ConversationState,
     StepPlace,

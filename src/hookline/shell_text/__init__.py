@@ -6,7 +6,6 @@ from hookline.shell_text.reader import (
     PipelineStage,
     ShellVisitor,
     TooDeep,
-    plain_text,
     read_shell_text,
 )
 
@@ -16,6 +15,5 @@ __all__ = [
     "PipelineStage",
     "ShellVisitor",
     "TooDeep",
-    "plain_text",
     "read_shell_text",
 ]

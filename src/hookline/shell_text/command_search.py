@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
 
 from hookline.shell_text.reader import (
     UNKNOWN,
@@ -63,8 +62,6 @@ def find_commands(text: str) -> tuple[tuple[str, ...], ...] | None:
 
 class CommandSearch(ShellVisitor):
     """What is known while a text is searched."""
-
-    max_commands: ClassVar[int] = MAX_COMMANDS
 
     def __init__(self, variables: dict[str, str] | None = None, unknown: str = UNKNOWN) -> None:
         super().__init__(variables, unknown)
@@ -152,7 +149,7 @@ class CommandSearch(ShellVisitor):
     def search_words(self, argv: list[str], text: str) -> None:
         """Search a command, and those that it runs."""
         for inner in commands_in(argv):
-            if len(self.commands) > self.max_commands:
+            if len(self.commands) > MAX_COMMANDS:
                 raise TooMuch
             self.commands.append(tuple(inner))
             self.examine(inner, text)
@@ -164,7 +161,7 @@ class CommandSearch(ShellVisitor):
         """Every command of a stage, and what each may run."""
         self._spend(len(stage.text))
         found: list[list[str]] = []
-        for words in stage.commands[: self.max_commands]:
+        for words in stage.commands[:MAX_COMMANDS]:
             for argv in commands_in(words):
                 found.append(argv)
                 for script in scripts_in(argv):

@@ -10,7 +10,7 @@ RUNNERS = frozenset(
     """
     env nohup setsid nice ionice timeout gtimeout stdbuf time command builtin exec busybox toybox xargs parallel strace
     ltrace watch unshare nsenter systemd-run entr valgrind linux32 linux64 eatmydata tini dumb-init sshpass trap alias
-    coproc npx pnpx bunx uvx proxychains proxychains4 xvfb-run caffeinate unbuffer hyperfine
+    hash coproc npx pnpx bunx uvx proxychains proxychains4 xvfb-run caffeinate unbuffer hyperfine
     """.split()
 )
 """Programs that run what stands among their words."""
@@ -179,10 +179,10 @@ _RUNS_OTHERS = RUNNERS | RUNNERS_OF_ANY | SHELLS | {
 }
 """Programs that run the command that is written after them, or in one of their arguments."""
 _BY_VERB = frozenset({
-    "bundle", "conda", "direnv", "docker", "kubectl", "mamba", "mise", "nerdctl", "nix", "npm", "pdm", "pipenv",
+    "bundle", "conda", "direnv", "docker", "git", "kubectl", "mamba", "mise", "nerdctl", "nix", "npm", "pdm", "pipenv",
     "pipx", "pnpm", "podman", "poetry", "rye", "uv", "yarn",
 })
-_VERBS = frozenset({"dlx", "exec", "run", "shell", "tool", "x"})
+_VERBS = frozenset({"dlx", "exec", "foreach", "run", "shell", "tool", "x"})
 """These programs run others only with one of these words."""
 _READS_COMMANDS = SHELLS | {
     ".", "at", "batch", "busybox", "eval", "parallel", "source", "ssh", "su", "toybox", "xargs",

@@ -1,16 +1,15 @@
 """The values of a run: messages, calls, steps, state. All are frozen; `with_...` methods make changed copies."""
 
-from hookline.state.agent_state import NO_COUNTERS, STATE_VERSION, AgentState, Counters, Ending
-from hookline.state.approvals import (
-    Answer,
-    CallStage,
-    Decision,
-    PendingApproval,
-    PendingCall,
-    PendingStep,
+from hookline.state.agent_state import (
+    NO_COUNTERS,
+    STATE_VERSION,
+    AgentState,
+    Counters,
+    Ending,
+    Step,
+    StepType,
 )
-from hookline.state.attachments import Attachment
-from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
+from hookline.state.calls import Attachment, ErrorInfo, ResultStatus, ToolCall, ToolResult, render
 from hookline.state.continuation import (
     ContinuationDecision,
     ContinuationEvaluation,
@@ -20,27 +19,39 @@ from hookline.state.continuation import (
 )
 from hookline.state.frozen import (
     EMPTY,
+    EMPTY_LOG,
     FrozenDict,
     FrozenList,
     JSONValue,
+    Log,
     checked_text,
     freeze,
     freeze_dict,
     thaw,
 )
-from hookline.state.inference import NO_USAGE, InferenceRequest, InferenceResponse, ToolSpec, Usage
-from hookline.state.log import EMPTY_LOG, Log
 from hookline.state.messages import (
+    NO_USAGE,
     AssistantMessage,
+    InferenceRequest,
+    InferenceResponse,
     Message,
     ProviderToolUse,
     Reasoning,
     ToolMessage,
+    ToolSpec,
+    Usage,
     UserMessage,
     check_transcript,
     tool_message,
 )
-from hookline.state.step import Step, StepType
+from hookline.state.pending_step import (
+    Answer,
+    CallStage,
+    Decision,
+    PendingApproval,
+    PendingCall,
+    PendingStep,
+)
 
 __all__ = [
     "EMPTY",

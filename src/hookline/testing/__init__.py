@@ -1,4 +1,4 @@
-"""Fakes that ship with Hookline, for testing hooks and agents without a model."""
+"""Testing without a model or a key: `ScriptedDriver` (`drivers/scripted.py`), other fakes, and suites of checks."""
 
 from hookline.drivers import Scripted, ScriptedCall, ScriptedDriver, call, calls, say
 from hookline.hooks import HookOptions

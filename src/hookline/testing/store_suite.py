@@ -39,8 +39,8 @@ from hookline.journal import (
     decode,
     encode,
     post_answer,
-    stream_of,
 )
+from hookline.journal.session import stream_of
 from hookline.playback import replay
 from hookline.sessions import Sessions
 from hookline.state import Decision, RunStatus

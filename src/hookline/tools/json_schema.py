@@ -12,8 +12,7 @@ from referencing.exceptions import Unresolvable
 
 from hookline.errors import ToolArgumentsError, ToolDefinitionError
 from hookline.state import FrozenDict, thaw
-from hookline.tools.arguments import GivenArguments
-from hookline.tools.problems import missing_problem, refusal, suggestion
+from hookline.tools.arguments import GivenArguments, missing_problem, refusal, suggestion
 
 _LONGEST = 300
 """Characters of one complaint: some of them repeat what was given, which may be a whole file."""

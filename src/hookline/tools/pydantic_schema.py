@@ -15,8 +15,7 @@ from pydantic_core import PydanticSerializationError, ValidationError
 from typing_extensions import TypedDict
 
 from hookline.errors import ToolDefinitionError
-from hookline.tools.arguments import ArgumentsRefused, Codec, settle_defaults
-from hookline.tools.problems import ArgumentProblem
+from hookline.tools.arguments import ArgumentProblem, ArgumentsRefused, Codec, settle_defaults
 from hookline.tools.schema import CompiledSchema, add_descriptions, exact_types, notes_of
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
 

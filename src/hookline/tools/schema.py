@@ -183,10 +183,10 @@ def _reference_name(schema: Schema) -> str:
 
 
 def _over_subschemas(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    return {key: _changed_schema(key, value, change) for key, value in schema.items()}
+    return {key: _change_schema(key, value, change) for key, value in schema.items()}
 
 
-def _changed_schema(key: str, value: Any, change: Callable[[Schema], Schema]) -> Any:
+def _change_schema(key: str, value: Any, change: Callable[[Schema], Schema]) -> Any:
     if key in _NAMED and isinstance(value, dict):
         return {name: change(inner) for name, inner in value.items()}
     if key in _LISTED and isinstance(value, list):

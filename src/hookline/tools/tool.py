@@ -17,10 +17,15 @@ import msgspec
 from hookline._aio import call_in_thread
 from hookline.errors import ToolDefinitionError, UnknownToolError
 from hookline.state import ToolCall, ToolSpec
-from hookline.tools.arguments import ArgumentCheck, Validated
+from hookline.tools.arguments import (
+    ArgumentCheck,
+    Validated,
+    closest,
+    did_you_mean,
+    malformed_error,
+)
 from hookline.tools.context import ToolContext
 from hookline.tools.plain_schema import NotPlain, compile_plain
-from hookline.tools.problems import closest, did_you_mean, malformed_error
 from hookline.tools.schema import CompiledSchema
 from hookline.tools.signature import Signature, read_signature
 
@@ -73,6 +78,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     """For a tool of a server: the words of the server's command, or its address."""
     pure_with: Mapping[str, Any] = {}
     """Arguments with which a call changes nothing, whatever the others are; empty if there are none."""
+    defaults: Mapping[str, Any] = {}
+    """What an argument means that a call leaves out, or gives as None, as far as rules have to know."""
 
     @property
     def name(self) -> str:
@@ -150,6 +157,8 @@ class ToolOptions(TypedDict, total=False):
     pure_with: Mapping[str, Any] | None
     """Arguments with which a call changes nothing, whatever the effect of the tool is. Modes in which nothing is
     changed let such calls pass, and fill in an argument that is None."""
+    defaults: Mapping[str, Any] | None
+    """What an argument means that is None: a rule that forbids this forbids such a call too."""
 
 
 @overload
@@ -197,11 +206,12 @@ def _make(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTo
     _check_options(f"tool '{name}' ({signature.origin})", options)
     compiled = _compile(signature, name)
     root, pure_with = options.pop("root", ""), options.pop("pure_with", None) or {}
+    defaults = options.pop("defaults", None) or {}
     known = compiled.parameters.get("properties", {})
-    for argument in pure_with:
-        if argument not in known:
+    for option, given in (("pure_with", pure_with), ("defaults", defaults)):
+        if argument := next((each for each in given if each not in known), ""):
             raise ToolDefinitionError(
-                f"tool '{name}' ({signature.origin}): pure_with names '{argument}', and there is no such argument.",
+                f"tool '{name}' ({signature.origin}): {option} names '{argument}', and there is no such argument.",
                 remedy=f"There are: {', '.join(known) or 'none'}.",
             )
     return Tool(
@@ -215,6 +225,7 @@ def _make(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTo
         context_name=signature.context_name,
         root=os.path.abspath(root) if root else "",
         pure_with=pure_with,
+        defaults=defaults,
         effect=Effect(options.get("effect", Effect.ONCE)),
         timeout=options.get("timeout"),
         concurrency=options.get("concurrency"),

@@ -39,6 +39,7 @@ from hookline.errors import (
 from hookline.extras import install_command
 from hookline.journal import (
     RECORD_VERSION,
+    Durable,
     InboxAnswer,
     InboxCancel,
     PostgresJournal,
@@ -53,21 +54,21 @@ from hookline.journal import (
     StepPaused,
     reopen,
     story_of,
-    stream_of,
 )
 from hookline.journal.postgres.store import JournalInPostgres
+from hookline.journal.session import stream_of
 from hookline.journal.writer import RunClaim
 from hookline.sessions import Session, Sessions
 from hookline.sessions.session import check_session_id
 from hookline.state import checked_text
 from hookline.workers.health import parse_address, serve_health
 from hookline.workers.registry import WorkerInfo, place_for, place_of_newer, wanted_version
-from hookline.workers.telemetry import send_rest
+from hookline.workers.telemetry import continue_trace, get_traceparent, send_rest
 
 LOOK_SECONDS = 1.0
 """Between two looks at the lock of this worker, and what its engine looks at."""
-ANSWER_SECONDS = 30.0
-"""Between two looks for answers that did not queue their run."""
+LOST_SECONDS = 30.0
+"""Between two looks for runs that have something to do and are in no queue."""
 CLAIM_SECONDS = 0.25
 _LONGEST_PAUSE = 30
 _log = logging.getLogger("hookline.workers")
@@ -104,6 +105,12 @@ class WorkersJournal(PostgresJournal, ABC):
         """The first run that was submitted and has not begun, by session: of this one, or of all."""
         return await self._ask(
             lambda journal: cast("JournalInPostgres", journal).find_first_queued(session_id)
+        )
+
+    async def find_paused_with_messages(self) -> set[str]:
+        """The runs that wait and have something in their inbox, also what they have read already."""
+        return await self._ask(
+            lambda journal: cast("JournalInPostgres", journal).find_paused_with_messages()
         )
 
     async def wake_turn(self, session_id: str, cause: str) -> None:
@@ -148,6 +155,10 @@ class CannotDrive(Exception):
         """What only workers have that can drive it."""
 
 
+class LeftToOthers(Exception):
+    """The engine is to start the body of a run again, on another worker."""
+
+
 class BaseWorker(ABC):
     """Drives runs. An engine adds how it starts, and what becomes of a run that another worker must have."""
 
@@ -171,6 +182,10 @@ class BaseWorker(ABC):
         ):
             if value < least:
                 raise UsageError(f"{option}={value} is not possible: give at least {least}.")
+        for queue in queues:
+            check_queue(queue)
+        for name in agents:
+            check_name("agent", name)
         self.journal = journal
         self.agents = {name: _with_journal(name, each, journal) for name, each in agents.items()}
         self.concurrency = concurrency
@@ -187,6 +202,8 @@ class BaseWorker(ABC):
         self.info = WorkerInfo(self.name, queues, versions)
         self._driven: dict[asyncio.Task[bool], str] = {}
         self._slots = asyncio.Semaphore(concurrency)
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        """One for each run that is driven or about to be."""
         self._stopping = asyncio.Event()
         self._lock: object = None
 
@@ -258,18 +275,22 @@ class BaseWorker(ABC):
     # --- a run -----------------------------------------------------------------------------------------
 
     async def _drive(self, run_id: str) -> None:
-        """Drive a run until it ends or waits for an answer. Whatever happens here, the engine learns nothing of it."""
-        failures = 0
+        """Drive a run until it ends or waits for an answer. Whatever happens here, the engine learns nothing of it.
+
+        An engine takes a body that raises for a run that is over. So all that can fail is part of an attempt, also what
+        ends the run or leaves it to others, and an attempt that failed is made again.
+        """
+        failures, why_failed = 0, ""
         while True:
             if self._stopping.is_set():
                 await self._leave()
-            task = asyncio.create_task(self._resume_in_turn(run_id))
+            task = asyncio.create_task(self._attempt(run_id, why_failed))
             self._driven[task] = run_id
             try:
                 if await task:
-                    return None
-            except CannotDrive as missing:
-                return await self._pass_on(run_id, missing)
+                    return
+            except LeftToOthers:
+                raise
             except (RunInUseError, RunHandedOverError, SessionConflictError):
                 await asyncio.sleep(CLAIM_SECONDS)
             except asyncio.CancelledError:
@@ -286,14 +307,29 @@ class BaseWorker(ABC):
                 )
                 await asyncio.sleep(min(failures, _LONGEST_PAUSE))
                 if failures >= self.max_attempts and not isinstance(error, JournalError):
-                    await self._fail(run_id, f"{type(error).__name__}: {error}")
+                    why_failed = f"{type(error).__name__}: {error}"
             finally:
                 del self._driven[task]
 
-    async def _resume_in_turn(self, run_id: str) -> bool:
-        """Resume a run when fewer than `concurrency` are driven: an engine may count each of its queues alone."""
-        async with self._slots:
-            return not self._stopping.is_set() and await self._resume(run_id)
+    async def _attempt(self, run_id: str, why_failed: str) -> bool:
+        """Resume a run when fewer than `concurrency` are driven: an engine may count each of its queues alone.
+
+        True when it is over, or waits, or is where another worker finds it. With `why_failed` it is ended first.
+
+        An engine may start a run here again while it is driven: others took this worker for dead. The claim does not
+        tell them apart, if the first lost it and has not noticed. So the second waits until the first has ended.
+        """
+        turn = self._turns.setdefault(run_id, asyncio.Lock())
+        async with turn, self._slots:
+            if self._stopping.is_set():
+                return False
+            try:
+                if why_failed:
+                    await self._end_idle(run_id, why_failed)
+                return await self._resume(run_id)
+            except CannotDrive as missing:
+                await self._pass_on(run_id, missing)
+                return True
 
     async def _resume(self, run_id: str) -> bool:
         """Resume or begin a run. True when it is over, or waits, or another worker must have it."""
@@ -320,11 +356,13 @@ class BaseWorker(ABC):
         if not self.info.can_drive(name, version):
             raise CannotDrive(queued.queue, place_for(name, version))
         if count_attempts(records) >= self.max_attempts:
-            await self._fail(run_id, f"taken up {self.max_attempts} times without a step made")
+            await self._end_idle(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
-        if queued.session:
-            return await self._continue_session(self.agents[name], queued)
-        await self.agents[name].resume(run_id)
+        # What is resumed later has a trace of its own, as without workers: see docs/observability.md.
+        with continue_trace(queued.traceparent if len(records) == 1 else ""):
+            if queued.session:
+                return await self._continue_session(self.agents[name], queued)
+            await self.agents[name].resume(run_id)
         return True
 
     async def _continue_session(self, agent: Agent, queued: RunQueued) -> bool:
@@ -363,11 +401,16 @@ class BaseWorker(ABC):
         """Whether nothing is to be done."""
         return await self.journal.is_at_rest(run_id, records)
 
-    async def _fail(self, run_id: str, why: str) -> None:
+    async def _end_idle(
+        self,
+        run_id: str,
+        why: str,
+        end: Callable[[Durable, float, str], Awaitable[None]] = fail_idle,
+    ) -> None:
         durable = await reopen(self.journal, run_id, ())
         try:
             if not (await story_of(durable.records, self.journal)).is_over:
-                await fail_idle(durable, self.journal.database.now(), why)
+                await end(durable, self.journal.database.now(), why)
                 await durable.commit()
         finally:
             await durable.close()
@@ -389,9 +432,9 @@ class BaseWorker(ABC):
             pass  # by this very worker: the connection is there
         finally:
             # Without its claim a run writes nothing, not even that it was cancelled. One that was claimed again since
-            # is none of these.
+            # is none of these. Once: a tool may take its time to clean up.
             for task, run_id in self._driven.items():
-                if self.journal.has_lost(run_id):
+                if self.journal.has_lost(run_id) and not task.cancelling():
                     task.cancel()
 
     # --- what an engine does ---------------------------------------------------------------------------
@@ -402,19 +445,19 @@ class BaseWorker(ABC):
 
     @abstractmethod
     async def _leave(self) -> None:
-        """Leave a run to another worker, because this one stops. It does not return."""
+        """Leave a run to another worker, because this one stops. It raises LeftToOthers, or does not return."""
 
     @abstractmethod
     async def _pass_on(self, run_id: str, missing: CannotDrive) -> None:
-        """Let a worker have a run that can drive it."""
+        """Let a worker have a run that can drive it, or raise LeftToOthers."""
 
     @abstractmethod
-    async def _find_answers(self) -> None:
-        """Queue runs that have an answer in the inbox, whoever put it there."""
+    async def _find_lost(self) -> None:
+        """Queue runs that have something to do, and that the engine does not know or has given up."""
 
     def _watches(self) -> list[tuple[Callable[[], Awaitable[object]], float]]:
         """What is done again and again, with the seconds in between."""
-        return [(self._look, LOOK_SECONDS), (self._find_answers, ANSWER_SECONDS)]
+        return [(self._look, LOOK_SECONDS), (self._find_lost, LOST_SECONDS)]
 
 
 async def _exit_after(work: Any) -> None:
@@ -423,7 +466,7 @@ async def _exit_after(work: Any) -> None:
     try:
         await work
     except HooklineError as error:
-        _log.error("the worker failed: %s", error)
+        _log.error("the worker failed: %s", error, extra={"hookline": {"error": str(error)}})
         code = 1
     except BaseException:
         _log.exception("the worker failed")
@@ -462,11 +505,11 @@ def missing_package(package: str, extra: str) -> UsageError:
     )
 
 
-def new_queued(
+def make_queued(
     agent: str, prompt: str, run_id: str | None, queue: str, version: str, session: str | None
 ) -> RunQueued:
     """The first record of a run that is submitted."""
-    run_id = os.urandom(16).hex() if run_id is None else checked_id(run_id)
+    run_id = os.urandom(16).hex() if run_id is None else check_id(run_id)
     if session is not None and check_session_id(session) == run_id:
         raise UsageError(
             f"a run cannot have the id of its session, '{session}'.", remedy="Give it another id."
@@ -475,15 +518,16 @@ def new_queued(
         run_id,
         0,
         0.0,
-        agent_id=agent,
+        agent_id=check_name("agent", agent),
         prompt=checked_text(prompt, "the prompt"),
         queue=queue,
         agent_version=version,
         session=session or "",
+        traceparent=get_traceparent(),
     )
 
 
-def new_session(session_id: str) -> SessionCreated:
+def make_session(session_id: str) -> SessionCreated:
     """The first record of a session that a run is submitted to."""
     return SessionCreated(
         stream_of(session_id), 0, 0.0, session_id=session_id, version=RECORD_VERSION
@@ -500,7 +544,26 @@ def check_same(known: list[Record], record: RunQueued) -> None:
         )
 
 
-def checked_id(run_id: str) -> str:
+def check_name(kind: str, name: str) -> str:
+    """The name of an agent or a queue, which can be typed and printed."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise UsageError(
+            f"{name!r} cannot be the name of {'an' if kind == 'agent' else 'a'} {kind}.",
+            remedy="Give a name of printable characters.",
+        )
+    return name
+
+
+def check_queue(name: str) -> str:
+    """The name of a queue. Below it, after a slash, runs wait that the first worker cannot drive."""
+    if "/" in check_name("queue", name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a queue.", remedy="Give a name without a slash."
+        )
+    return name
+
+
+def check_id(run_id: str) -> str:
     """An id that can be typed and printed."""
     if not isinstance(run_id, str) or not run_id.strip() or not run_id.isprintable():
         raise UsageError(

@@ -11,19 +11,21 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from typing import NamedTuple, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from hookline._sync import sync_form
 from hookline.agent.children import take_back_end
-from hookline.agent.result import RunResult, recorded_result
+from hookline.agent.result import RunResult, restore_result
 from hookline.errors import (
+    AccessDeniedError,
     JournalError,
     NewerRunError,
     QueueFullError,
@@ -43,19 +45,23 @@ from hookline.journal import (
     story_of,
 )
 from hookline.journal.chain import Row, StoredRun, anchor, link
-from hookline.journal.postgres.database import Connection, Database, from_column
+from hookline.journal.postgres.database import Connection, Database, ask_one, from_column
+from hookline.journal.postgres.statements import create_run, have_list_alone, lock_key
 from hookline.journal.postgres.store import add_message
-from hookline.journal.postgres.writer import create_run, have_list_alone, lock_key
+from hookline.journal.postgres.writer import LARGEST_RECORD
 from hookline.journal.run_info import RunInfo, summarise
 from hookline.sessions import Sessions
 from hookline.state import Decision, RunStatus, StopReason, checked_text
 from hookline.workers.base import (
+    LOST_SECONDS,
     WorkersJournal,
+    check_id,
+    check_name,
+    check_queue,
     check_same,
-    checked_id,
+    make_queued,
+    make_session,
     missing_package,
-    new_queued,
-    new_session,
 )
 from hookline.workers.registry import WorkerInfo, wanted_version, why_no_worker
 from hookline.workers.schedules import (
@@ -90,6 +96,7 @@ _POLL_SECONDS = 0.5
 _POLL_PARKED_SECONDS = 2.0
 _AFTER_EXPIRY_SECONDS = 0.1
 _EXPIRY = "expiry"
+_LONGEST_NAME = 63
 _LIVE = ("ENQUEUED", "DELAYED", "PENDING")
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
 _TOGETHER = 100
@@ -100,10 +107,32 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
+_RUN_OF_ENTRY = "regexp_replace(workflow_uuid, ':[^:]*$', '')"
+# An entry that waits for the expiry of a question does nothing for a run that has something to do.
+_RUNS_IN_QUEUE = f"""
+SELECT {_RUN_OF_ENTRY} FROM {{table}} WHERE name = '{WORKFLOW}' AND (status IN ('ENQUEUED', 'PENDING')
+    OR status = 'DELAYED' AND workflow_uuid !~ ':{_EXPIRY} [^:]*$')
+"""
+# One that has a priority comes later than one that has none.
+_WAITS_IN_QUEUE = f"""
+SELECT 1 FROM {{table}} WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' AND priority = 0 AND queue_name = %s
+    AND starts_with(workflow_uuid, %s) AND {_RUN_OF_ENTRY} = %s LIMIT 1 FOR UPDATE
+"""
+# A run with a message may have to end, wherever its entry is: delayed, or in a queue without workers.
+_MAY_BE_LOST = f"""
+SELECT run_id, records, (SELECT count(*) FROM inbox WHERE inbox.run_id = runs.run_id)
+FROM runs WHERE kind = 'run' AND parent_run_id IS NULL AND status IN ('queued', 'running', 'paused')
+    AND (run_id IN (SELECT run_id FROM inbox)
+        OR status <> 'paused' AND run_id NOT IN ({_RUNS_IN_QUEUE}) AND NOT (status = 'queued' AND EXISTS (
+            SELECT 1 FROM runs earlier WHERE earlier.session_id = runs.session_id AND earlier.id < runs.id
+                AND earlier.status = 'queued' AND earlier.kind = 'run')))
+"""
+# A run that has not begun waits since it was submitted, also if a worker has put it into another queue.
 _WAITING = f"""
-SELECT queue_name, count(*),
-    greatest(0, extract(epoch FROM now()) - min(greatest(created_at, delay_until_epoch_ms)) / 1000.0)::float8
-FROM "{{schema}}".workflow_status WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' GROUP BY queue_name
+SELECT queue_name, count(*), greatest(0, extract(epoch FROM now()) - min(greatest(delay_until_epoch_ms / 1000.0,
+    CASE WHEN runs.status = 'queued' THEN started_at ELSE created_at / 1000.0 END)))::float8
+FROM {{table}} entry LEFT JOIN runs ON run_id = {_RUN_OF_ENTRY}
+WHERE name = '{WORKFLOW}' AND entry.status = 'ENQUEUED' GROUP BY queue_name
 """
 
 
@@ -133,7 +162,44 @@ class WaitingRuns(NamedTuple):
     queue: str
     length: int
     age: float
-    """Seconds since the oldest was queued, or was to begin."""
+    """Seconds since the oldest was submitted, or was to begin, or was queued again after it began."""
+
+
+@dataclass
+class QueueLength:
+    """How many runs wait in a queue, and how many may."""
+
+    queue: str
+    waiting: int
+    limit: int | None
+
+    def add_run(self) -> None:
+        """Count one more. Raises QueueFullError."""
+        if self.limit is not None and self.waiting >= self.limit:
+            raise QueueFullError(
+                f"queue '{self.queue}' is full: {self.waiting} runs wait in it, and its maximum length is "
+                f"{self.limit}.",
+                remedy="Submit the run later, or to another queue, or start more workers.",
+            )
+        self.waiting += 1
+
+
+J = TypeVar("J", bound=WorkersJournal)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_thread(
+    method: Callable[Concatenate[J, P], T],
+) -> Callable[Concatenate[J, P], Coroutine[Any, Any, T]]:
+    """Make a method that waits for the database one that waits in a thread."""
+
+    @wraps(method)
+    async def call(self: J, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        work = partial(method, self, *args, **kwargs)
+        return await self._in_thread(work, is_long=True)
+
+    return call
 
 
 class QueueJournal(WorkersJournal):
@@ -151,8 +217,15 @@ class QueueJournal(WorkersJournal):
         engine_schema: str | None = None,
     ) -> None:
         super().__init__(url, schema=schema)
-        self.engine_schema = engine_schema or f"{schema[:58]}_dbos"
+        self.engine_schema = engine_schema or f"{schema}_dbos"
         """Where the tables of the engine are."""
+        if (
+            len(self.engine_schema.encode()) > _LONGEST_NAME
+        ):  # the server would cut it off: two might be one
+            raise UsageError(
+                f"the name of the schema with the tables of the queue, {self.engine_schema!r}, is too long.",
+                remedy=f"Give engine_schema= with at most {_LONGEST_NAME} bytes, or a shorter schema=.",
+            )
         self.engine = sqlalchemy.create_engine(
             "postgresql+psycopg://", creator=partial(_connect, self._database), pool_pre_ping=True
         )
@@ -215,6 +288,7 @@ class QueueJournal(WorkersJournal):
         `prompts` maps ids to prompts: then it can be repeated after an error, and what is queued already stays as it
         is. Or it has prompts alone.
         """
+        check_queue(queue)
         if not isinstance(prompts, Mapping):
             prompts = {os.urandom(16).hex(): prompt for prompt in prompts}
         more: EnqueueOptions = {}  # type: ignore[typeddict-item]
@@ -223,36 +297,34 @@ class QueueJournal(WorkersJournal):
         if delay is not None:
             more["delay_seconds"] = _between("delay", delay, 0, 10 * 365 * 86_400)
         records = [
-            new_queued(agent, prompt, run_id, queue, version, session)
+            make_queued(agent, prompt, run_id, queue, version, session)
             for run_id, prompt in prompts.items()
         ]
         for start in range(0, len(records), _TOGETHER):
             part = records[start : start + _TOGETHER]
-            await self._in_thread(partial(self._submit, part, more), is_long=True)
+            await self._submit(part, more)
         return list(prompts)
 
     submit_many_sync = sync_form(submit_many)
 
-    async def set_concurrency(self, queue: str, count: int | None) -> None:
+    @in_thread
+    def set_concurrency(self, queue: str, count: int | None) -> None:
         """Set how many runs of a queue all workers together drive at once. None: as many as they can.
 
         When it becomes larger, workers follow within half a minute.
         """
         if count is not None:
             _between("concurrency", count, 1, 2**31 - 1)
-
-        def write() -> None:
-            known = self._known_queue(queue)
-            of_worker = known.worker_concurrency
-            if count is not None and of_worker is not None and of_worker > count:
-                known.set_worker_concurrency(count)
-            known.set_global_concurrency(count)
-
-        await self._in_thread(write, is_long=True)
+        known = self._get_queue(check_queue(queue))
+        of_worker = known.worker_concurrency
+        if count is not None and of_worker is not None and of_worker > count:
+            known.set_worker_concurrency(count)
+        known.set_global_concurrency(count)
 
     set_concurrency_sync = sync_form(set_concurrency)
 
-    async def set_rate(self, queue: str, rate: tuple[int, float] | None) -> None:
+    @in_thread
+    def set_rate(self, queue: str, rate: tuple[int, float] | None) -> None:
         """Set how many runs of a queue all workers together begin in so many seconds. None: as many as they can.
 
         A run that is taken up again, or continues after an answer, counts again.
@@ -261,14 +333,12 @@ class QueueJournal(WorkersJournal):
             _between("rate", rate[0], 1, 2**31 - 1)
             _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
         limiter = None if rate is None else {"limit": rate[0], "period": rate[1]}
-        await self._in_thread(
-            lambda: self._known_queue(queue).set_limiter(limiter),  # type: ignore[arg-type]
-            is_long=True,
-        )
+        self._get_queue(check_queue(queue)).set_limiter(limiter)  # type: ignore[arg-type]
 
     set_rate_sync = sync_form(set_rate)
 
-    async def set_schedule(
+    @in_thread
+    def set_schedule(
         self,
         name: str,
         cron: str,
@@ -283,44 +353,40 @@ class QueueJournal(WorkersJournal):
         What was due while there was no worker is submitted once.
         """
         checked_text(prompt, "the prompt")
-        made = Schedule(checked_id(name), cron, timezone, agent, prompt, queue)
-
-        def write() -> Schedule:
-            with self._transaction() as (_, raw):
-                timed = replace(made, next_at=time_after(cron, timezone, self._database.now()))
-                write_schedule(raw, timed)
-                return timed
-
-        return await self._in_thread(write, is_long=True)
+        check_name("agent", agent)
+        made = Schedule(check_id(name), cron, timezone, agent, prompt, check_queue(queue))
+        with self._transaction() as (_, raw):
+            timed = replace(made, next_at=time_after(cron, timezone, self._database.now()))
+            write_schedule(raw, timed)
+            return timed
 
     set_schedule_sync = sync_form(set_schedule)
 
-    async def remove_schedule(self, name: str) -> None:
+    @in_thread
+    def remove_schedule(self, name: str) -> None:
         """Submit no more runs of a schedule."""
-
-        def remove() -> None:
-            with self._transaction() as (_, raw):
-                if not delete_schedule(raw, name):
-                    raise UsageError(f"there is no schedule '{name}'.")
-
-        await self._in_thread(remove, is_long=True)
+        with self._transaction() as (_, raw):
+            if not delete_schedule(raw, name):
+                raise UsageError(f"there is no schedule '{name}'.")
 
     remove_schedule_sync = sync_form(remove_schedule)
 
-    async def schedules(self) -> list[Schedule]:
+    @in_thread
+    def schedules(self) -> list[Schedule]:
         """All schedules, the next one first."""
-
-        def read() -> list[Schedule]:
-            with self._transaction() as (_, raw):
-                return read_schedules(raw)
-
-        return await self._in_thread(read, is_long=True)
+        with self._transaction() as (_, raw):
+            return read_schedules(raw)
 
     schedules_sync = sync_form(schedules)
 
-    async def workers(self) -> list[WorkerInfo]:
+    @in_thread
+    def workers(self) -> list[WorkerInfo]:
         """The workers that are alive, and what they can drive."""
-        return await self._in_thread(self._live_workers, is_long=True)
+        with self._transaction() as (_, raw):
+            held = {number for (number,) in raw.execute(_HELD)}
+            rows = raw.execute("SELECT description FROM workers ORDER BY name")
+            known = [msgspec.json.decode(text, type=WorkerInfo) for (text,) in rows]
+        return [each for each in known if self._lock_of(each.name) in held]
 
     workers_sync = sync_form(workers)
 
@@ -335,19 +401,19 @@ class QueueJournal(WorkersJournal):
     async def why_waiting(self, *runs: RunInfo) -> dict[str, str]:
         """Why runs wait, by id. Those that are over, driven, or were not submitted are left out."""
         unfinished = [each for each in runs if each.status in _UNFINISHED]
-        found = await self._in_thread(
-            lambda: self._entries(_LIVE, [each.run_id for each in unfinished]), is_long=True
-        )
+        found = await self._find_entries(_LIVE, [each.run_id for each in unfinished])
         workers = await self.workers()
+        claimed = await self._find_claimed([each.run_id for each in unfinished])
         reasons = {}
         for info in unfinished:
+            if info.run_id in claimed:
+                continue
             entries = [each for each in found if each.run_id == info.run_id]
             try:
                 records = await self.read(info.run_id)
                 why = await self._why_waiting(records, entries, workers)
             except NewerRunError:
                 why = "it was written by a newer Hookline, and no such worker has taken it"
-                why = "" if any(each.status == "PENDING" for each in entries) else why
             except UnknownRunError:
                 continue  # it was deleted meanwhile
             if why:
@@ -356,22 +422,30 @@ class QueueJournal(WorkersJournal):
 
     why_waiting_sync = sync_form(why_waiting)
 
-    async def set_max_length(self, queue: str, length: int | None) -> None:
+    @in_thread
+    def set_max_length(self, queue: str, length: int | None) -> None:
         """Refuse runs for a queue in which so many wait. None: any number may."""
         if length is not None:
             _between("length", length, 1, 2**62)
-        await self._in_thread(lambda: self._set_max_length(queue, length), is_long=True)
+        check_queue(queue)
+        with self._transaction() as (_, raw):
+            raw.execute("DELETE FROM queues WHERE name = %s", (queue,))
+            if length is not None:
+                raw.execute("INSERT INTO queues VALUES (%s, %s)", (queue, length))
 
     set_max_length_sync = sync_form(set_max_length)
 
     async def post(self, message: InboxMessage) -> None:
-        """Keep a message for a run, and queue the run if it was submitted here."""
+        """Keep a message for a run, and queue the run if it was submitted here.
+
+        A role that may not write to the queue leaves that to the workers, which look for such messages.
+        """
         queued = (await self.read(message.run_id))[0]
         if not isinstance(queued, RunQueued) or not queued.queue:
             await super().post(message)
             return
         options = self._options(message.run_id, message.id, queued.queue)
-        await self._in_thread(lambda: self._post(message, options), is_long=True)
+        await self._post(message, options)
 
     async def resume(
         self, run_id: str, decisions: Mapping[str, Decision] | None = None, *, by: str = ""
@@ -393,9 +467,7 @@ class QueueJournal(WorkersJournal):
         if isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS:
             await self._refuse_continued(run_id)
             await self._reopen(run_id)
-        records = await self.read(run_id)
-        if not await self.is_at_rest(run_id, records):
-            await self._in_thread(lambda: self._queue_if_nowhere(records), is_long=True)
+        await self.queue_again(run_id)
         return await self.wait(run_id)
 
     resume_sync = sync_form(resume)
@@ -407,7 +479,7 @@ class QueueJournal(WorkersJournal):
             if await self.is_at_rest(run_id, records):
                 while not isinstance(records[-1], RunFinished):
                     records.pop()  # a worker took it up, and there was nothing to do
-                return recorded_result(await story_of(records, self), records, None)
+                return restore_result(await story_of(records, self), records, None)
             await asyncio.sleep(_POLL_SECONDS)
 
     wait_sync = sync_form(wait)
@@ -415,7 +487,7 @@ class QueueJournal(WorkersJournal):
     async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         """Delete a run and its children, or a session and its runs, and their entries in the queue."""
         deleted = await super().delete(run_id, with_later=with_later)
-        await self._in_thread(self._delete_entries, is_long=True)
+        await self._delete_entries()
         return deleted
 
     async def prune(
@@ -427,7 +499,7 @@ class QueueJournal(WorkersJournal):
     ) -> list[str]:
         """Delete old runs, and the entries in the queue of all that are not in the journal any more."""
         deleted = await super().prune(older_than=older_than, keep=keep, unfinished=unfinished)
-        await self._in_thread(self._delete_entries, is_long=True)
+        await self._delete_entries()
         return deleted
 
     async def migrate(self) -> tuple[int, int]:
@@ -458,9 +530,15 @@ class QueueJournal(WorkersJournal):
                 )
             return self._client
 
-    async def register(self, worker: WorkerInfo) -> None:
+    @in_thread
+    def register(self, worker: WorkerInfo) -> None:
         """Say what a worker can drive, which holds the lock with its name."""
-        await self._in_thread(lambda: self._register(worker), is_long=True)
+        with self._transaction() as (_, raw):
+            raw.execute(
+                "INSERT INTO workers VALUES (%s, %s)"
+                " ON CONFLICT (name) DO UPDATE SET description = EXCLUDED.description",
+                (worker.name, msgspec.json.encode(worker)),
+            )
 
     def open_queue(self, name: str, concurrency: int | None = None) -> None:
         """Make a queue. Its limits stay as they are, but for how many runs a worker drives at once."""
@@ -471,72 +549,98 @@ class QueueJournal(WorkersJournal):
             )
             self._queues.add(name)
             if concurrency is not None:
-                queue = self._known_queue(name)
+                queue = self._get_queue(name)
                 # The engine refuses one that is larger than that of all workers together.
                 most = min(concurrency, queue.global_concurrency or concurrency)
                 if queue.worker_concurrency != most:
                     queue.set_worker_concurrency(most)
 
-    async def enqueue(self, run_id: str, cause: str, queue: str) -> None:
-        """Queue a run again. The same cause queues it once."""
-        await self._in_thread(
-            lambda: self._enqueue(run_id, self._options(run_id, cause, queue)), is_long=True
-        )
+    @in_thread
+    def enqueue(self, run_id: str, cause: str, queue: str) -> None:
+        """Queue a run again, unless it waits in this queue already. The same cause queues it once."""
+        self._enqueue(run_id, self._options(run_id, cause, queue))
 
-    async def wake_at(self, run_id: str, at: float, queue: str) -> None:
+    @in_thread
+    def wake_at(self, run_id: str, at: float, queue: str) -> None:
         """Queue a run that waits for an answer at a time of the database's clock, unless it is delayed already."""
         cause = f"{_EXPIRY} {at:.3f}"
         # A worker whose clock is wrong may wake the run too early: then it is queued for the same time again.
         options = self._options(run_id, f"{cause} {os.urandom(4).hex()}", queue)
         options["delay_seconds"] = max(0.0, at - self._database.now()) + _AFTER_EXPIRY_SECONDS
+        known = self._entries(("DELAYED",), [run_id])
+        if not any(each.cause.startswith(cause) for each in known):
+            self._enqueue(run_id, options)
 
-        def add() -> None:
-            known = self._entries(("DELAYED",), [run_id])
-            if not any(each.cause.startswith(cause) for each in known):
-                self._enqueue(run_id, options)
+    @in_thread
+    def find_lost(self) -> dict[str, tuple[int, int]]:
+        """The runs that may have something to do and that nobody drives, with the counts of their records and messages.
 
-        await self._in_thread(add, is_long=True)
+        They are in no queue, and are queued, or it is their turn in a session, or they began. Or they have something in
+        their inbox, which they may have read already.
+        """
+        with self._transaction() as (_, raw):
+            rows = raw.execute(sql.SQL(_MAY_BE_LOST).format(table=self._table)).fetchall()
+            held = {number for (number,) in raw.execute(_HELD)}
+        found = {
+            str(from_column(run_id)): (records, messages) for run_id, records, messages in rows
+        }
+        return {run_id: found[run_id] for run_id in found if self._lock_of(run_id) not in held}
 
-    async def find_paused_with_messages(self) -> list[str]:
-        """The runs that wait and have something in their inbox, also what they have read already."""
-        return await self._in_thread(self._find_paused_with_messages, is_long=True)
+    async def queue_again(self, run_id: str) -> bool:
+        """Queue a run that has something to do and is in no queue.
 
-    async def wake_lost_turns(self) -> None:
-        """Queue the next run of each session where it is in no queue. Workers that look at once queue it once."""
-        first = await self.find_first_queued()
-        known = await self._in_thread(
-            lambda: self._entries((*_LIVE, "SUCCESS"), [*first.values()]) if first else [],
-            is_long=True,
-        )
-        for session_id, run_id in first.items():
-            entries = [each for each in known if each.run_id == run_id]
-            if all(each.status == "SUCCESS" for each in entries):
-                await self.wake_turn(session_id, f"turn {len(entries)}")
+        False if it has nothing to do until it changes: it is over, or waits, or was not submitted here.
+        """
+        records = await self.read(run_id)
+        queued = records[0]
+        if not isinstance(queued, RunQueued) or not queued.queue:
+            return False
+        if await self.is_at_rest(run_id, records):
+            return False
+        if not queued.session or not await self._why_not_next(queued):
+            await self._queue_if_nowhere(queued)
+        return True
 
-    async def submit_due(self) -> list[str]:
+    @in_thread
+    def submit_due(self) -> list[str]:
         """Submit the runs of the schedules whose time is over. Returns their ids."""
+        return list(iter(self._submit_due, None))
 
-        def submit() -> list[str]:
-            return list(iter(self._submit_due, None))
-
-        return await self._in_thread(submit, is_long=True)
-
-    async def find_taken(self) -> list[QueueEntry]:
+    @in_thread
+    def find_taken(self) -> list[QueueEntry]:
         """What workers have taken and not finished."""
-        return await self._in_thread(lambda: self._entries(("PENDING",)), is_long=True)
+        return self._entries(("PENDING",))
 
     def measure_queues(self) -> list[WaitingRuns]:
         """How many runs wait in each queue that has some, by the clock of the database. For any thread."""
-        query = _WAITING.format(schema=self.engine_schema)
+        query = sql.SQL(_WAITING).format(table=self._table)
         with self._transaction() as (_, raw):
             return [WaitingRuns(str(queue), *rest) for queue, *rest in raw.execute(query)]
 
-    async def take_over(self, forgotten: Collection[str] = ()) -> list[QueueEntry]:
+    @in_thread
+    def take_over(self, forgotten: Collection[str] = ()) -> list[QueueEntry]:
         """Queue again what workers have taken who are dead: nobody holds the lock with their name.
 
         Also the entries `forgotten`, which a living worker does not work on.
         """
-        return await self._in_thread(lambda: self._take_over(forgotten), is_long=True)
+        with self._transaction() as (_, raw):
+            # One worker at a time: what it queues again is no longer in the list of the next one.
+            key = lock_key("takeover", self._database.schema)
+            row = raw.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
+            if row is None or not row[0]:
+                return []
+            held = {number for (number,) in raw.execute(_HELD)}
+            for (name,) in raw.execute("SELECT name FROM workers").fetchall():
+                if self._lock_of(name) not in held:
+                    raw.execute("DELETE FROM workers WHERE name = %s", (name,))
+            dead = [
+                each
+                for each in self._entries(("PENDING",))
+                if each.id in forgotten or self._lock_of(each.worker) not in held
+            ]
+            for entry in dead:
+                self.client.resume_workflow(entry.id, queue_name=entry.queue)
+            return dead
 
     # --- inside ----------------------------------------------------------------------------------------
 
@@ -557,8 +661,10 @@ class QueueJournal(WorkersJournal):
             cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
             if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
                 raise JournalError(
-                    f"the queue in {self._database} cannot be used: its tables are not there.",
-                    remedy="Make them, as a role that may: hookline database migrate --workers.",
+                    f"the queue in {self._database} cannot be used: its tables are not in schema "
+                    f"{self.engine_schema}.",
+                    remedy="Make them, as a role that may: hookline database migrate --workers. If an application has "
+                    "them elsewhere, name its schema: --engine-schema NAME.",
                 ) from None
             with self._database.convert_errors("written"):
                 raise cause or error from None
@@ -572,28 +678,51 @@ class QueueJournal(WorkersJournal):
         }
 
     def _enqueue(self, run_id: str, options: EnqueueOptions) -> None:
-        self._know_queue(options["queue_name"])
-        with self._transaction() as (connection, _):
+        self._ensure_queue(options["queue_name"])
+        with self._transaction() as (connection, raw):
+            self._add_entry(connection, raw, run_id, options)
+
+    def _add_entry(
+        self,
+        connection: sqlalchemy.Connection,
+        raw: Connection,
+        run_id: str,
+        options: EnqueueOptions,
+    ) -> None:
+        """Queue a run, unless it waits in this queue already: whoever takes that entry sees what is committed by then.
+
+        So a queue does not grow when somebody answers again and again. The entry is locked, so that nobody takes it
+        before this transaction is over. One that is taken does not count: its worker may have read the inbox before.
+        """
+        query = sql.SQL(_WAITS_IN_QUEUE).format(table=self._table)
+        values = (options["queue_name"], f"{run_id}:", run_id)
+        if raw.execute(query, values).fetchone() is None:
             self.client.enqueue_in_transaction(connection, options, run_id)
 
-    def _know_queue(self, name: str) -> None:
+    def _ensure_queue(self, name: str) -> None:
         if name not in self._queues:
             self.open_queue(name)
 
-    def _known_queue(self, name: str) -> Queue:
-        self._know_queue(name)
+    def _get_queue(self, name: str) -> Queue:
+        self._ensure_queue(name)
         queue = self.client.retrieve_queue(name)
         assert queue is not None
         return queue
 
+    @in_thread
     def _submit(self, records: list[RunQueued], more: EnqueueOptions) -> None:
-        self._know_queue(records[0].queue)
+        self._ensure_queue(records[0].queue)
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
-            known = [each for each in records if not self._add_queued(connection, raw, each, more)]
+            length = self._measure_length(raw, records[0].queue)
+            known = [
+                each
+                for each in records
+                if not self._add_queued(connection, raw, each, more, length)
+            ]
             session = records[0].session
             if session and len(known) < len(records):  # unless it is there
-                create_run(raw, _stored(new_session(session), self._database.now()))
+                create_run(raw, _make_run(make_session(session), self._database.now()))
         for each in known:
             check_same(self.read_sync(each.run_id), each)
 
@@ -603,12 +732,19 @@ class QueueJournal(WorkersJournal):
         raw: Connection,
         record: RunQueued,
         more: EnqueueOptions,
+        length: QueueLength,
     ) -> bool:
         """Add a run and its entry, in a transaction that has the list alone. False when there is one with its id."""
-        if not create_run(raw, _stored(record, self._database.now())):
+        if not create_run(raw, _make_run(record, self._database.now())):
             return False
-        self._check_length(raw, record.queue)
-        options = {**self._options(record.run_id, "start", record.queue), **more}
+        length.add_run()
+        cause = "start"
+        query = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} WHERE workflow_uuid = %s)").format(
+            self._table
+        )
+        if ask_one(raw, query, f"{record.run_id}:{cause}")[0]:
+            cause += f" {os.urandom(4).hex()}"  # of a run with this id that was deleted
+        options = {**self._options(record.run_id, cause, record.queue), **more}
         self.client.enqueue_in_transaction(connection, options, record.run_id)  # type: ignore[arg-type]
         return True
 
@@ -631,70 +767,61 @@ class QueueJournal(WorkersJournal):
         finally:
             await durable.close()
 
-    def _queue_if_nowhere(self, records: list[Record]) -> None:
-        """Queue a run that has no entry in the queue. One that is delayed, or with a worker, has one."""
-        queued = records[0]
-        assert isinstance(queued, RunQueued)
-        options = self._options(queued.run_id, f"resume {len(records)}", queued.queue)
-        with self._transaction() as (connection, _):
-            entries = self._entries(_LIVE, [queued.run_id])
-            if all(each.cause.startswith(_EXPIRY) for each in entries):
-                self.client.enqueue_in_transaction(connection, options, queued.run_id)
+    @in_thread
+    def _queue_if_nowhere(self, queued: RunQueued) -> None:
+        """Queue a run that has no entry in the queue. One that is delayed, or with a worker, has one.
 
-    def _check_length(self, raw: Connection, queue: str) -> None:
-        """Refuse a run for a queue that is full. Nobody else can submit one meanwhile."""
+        The new entry has an id of its own: the engine does nothing for the id of an entry that has ended.
+        """
+        options = self._options(queued.run_id, f"again {os.urandom(4).hex()}", queued.queue)
+        query = sql.SQL(f"SELECT %s IN ({_RUNS_IN_QUEUE})").format(table=self._table)
+        self._ensure_queue(queued.queue)
+        with self._transaction() as (connection, raw):
+            key = lock_key("queue", self._database.schema, queued.run_id)
+            raw.execute(
+                "SELECT pg_advisory_xact_lock(%s)", (key,)
+            )  # of several that look, one queues it
+            if not ask_one(raw, query, queued.run_id)[0]:
+                self.client.enqueue_in_transaction(connection, options, queued.run_id)
+                _log.info("run '%s' was in no queue, and is queued again", queued.run_id)
+
+    def _measure_length(self, raw: Connection, queue: str) -> QueueLength:
+        """How many runs a queue has and takes. Nobody else can submit one meanwhile.
+
+        Those that wait are counted, once each: a run that is over may have entries, and one that is cancelled two.
+        """
         limit = raw.execute("SELECT max_length FROM queues WHERE name = %s", (queue,)).fetchone()
         if limit is None:
-            return
-        table = sql.Identifier(self.engine_schema, "workflow_status")
+            return QueueLength(queue, 0, None)
+        # Also those that only some workers can drive, and not those that wait for an answer.
         query = (
-            "SELECT count(*) FROM {} WHERE queue_name = %s AND status IN ('ENQUEUED', 'DELAYED')"
+            f"SELECT count(DISTINCT run_id) FROM {{}} entry JOIN runs ON run_id = {_RUN_OF_ENTRY}"
+            " WHERE (queue_name = %s OR starts_with(queue_name, %s)) AND workflow_uuid !~ %s"
+            " AND entry.status IN ('ENQUEUED', 'DELAYED') AND runs.status = ANY(%s)"
         )
-        (waiting,) = raw.execute(sql.SQL(query).format(table), (queue,)).fetchone() or (0,)
-        if waiting >= limit[0]:
-            raise QueueFullError(
-                f"queue '{queue}' is full: {waiting} runs wait in it, and its maximum length is {limit[0]}.",
-                remedy="Submit the run later, or to another queue, or start more workers.",
-            )
-
-    def _set_max_length(self, queue: str, length: int | None) -> None:
-        with self._transaction() as (_, raw):
-            raw.execute("DELETE FROM queues WHERE name = %s", (queue,))
-            if length is not None:
-                raw.execute("INSERT INTO queues VALUES (%s, %s)", (queue, length))
-
-    def _register(self, worker: WorkerInfo) -> None:
-        with self._transaction() as (_, raw):
-            raw.execute(
-                "INSERT INTO workers VALUES (%s, %s)"
-                " ON CONFLICT (name) DO UPDATE SET description = EXCLUDED.description",
-                (worker.name, msgspec.json.encode(worker)),
-            )
-
-    def _live_workers(self) -> list[WorkerInfo]:
-        with self._transaction() as (_, raw):
-            held = {number for (number,) in raw.execute(_HELD)}
-            rows = raw.execute("SELECT description FROM workers ORDER BY name")
-            known = [msgspec.json.decode(text, type=WorkerInfo) for (text,) in rows]
-        return [each for each in known if self._lock_of(each.name) in held]
+        values = (queue, f"{queue}/", f":{_EXPIRY} [^:]*$", [*_UNFINISHED])
+        (waiting,) = ask_one(raw, sql.SQL(query).format(self._table), *values)
+        return QueueLength(queue, waiting, limit[0])
 
     async def _why_waiting(
         self, records: list[Record], entries: list[QueueEntry], workers: list[WorkerInfo]
     ) -> str:
         queued = records[0]
-        if not isinstance(queued, RunQueued) or any(each.status == "PENDING" for each in entries):
+        if not isinstance(queued, RunQueued):
             return ""
         if await self.is_at_rest(queued.run_id, records):
             return "it waits for an answer"
         entries = [each for each in entries if not each.cause.startswith(_EXPIRY)]
         if queued.session and (before := await self._why_not_next(queued)):
             return before
+        if any(each.status == "PENDING" for each in entries):
+            return "a worker has taken it, and has not begun or is about to stop"
         if not entries:
             return f"it is in no queue: hookline resume {queued.run_id}"
         if all(each.status == "DELAYED" for each in entries):
             return "it is delayed"
         missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
-        return missing or f"others are before it in queue '{queued.queue}'"
+        return missing or f"others are before it in queue '{queued.queue}', or its workers are full"
 
     async def _why_not_next(self, queued: RunQueued) -> str:
         """What a run waits for in its session; empty if it is its turn."""
@@ -712,10 +839,7 @@ class QueueJournal(WorkersJournal):
             return
         run_id = queued.run_id
         # A worker may be about to leave it because it was not its turn, so an entry that is taken does not count.
-        waiting = await self._in_thread(
-            lambda: self._entries(("ENQUEUED", "DELAYED"), [run_id]), is_long=True
-        )
-        if not waiting:
+        if not await self._find_entries(("ENQUEUED", "DELAYED"), [run_id]):
             await self.enqueue(run_id, cause, queued.queue)
 
     def _submit_due(self) -> str | None:
@@ -723,61 +847,47 @@ class QueueJournal(WorkersJournal):
             due = take_due(raw)
             if due is None:
                 return None
-            self._know_queue(due.queue)
+            self._ensure_queue(due.queue)
             have_list_alone(raw, self._database)
             record = RunQueued(
                 due.run_id, 0, 0.0, agent_id=due.agent, prompt=due.prompt, queue=due.queue
             )
             try:
                 with raw.transaction():
-                    self._add_queued(connection, raw, record, {})  # type: ignore[typeddict-item]
+                    length = self._measure_length(raw, due.queue)
+                    self._add_queued(connection, raw, record, {}, length)  # type: ignore[typeddict-item]
             except QueueFullError as error:
                 _log.warning("run '%s' of a schedule is left out: %s", due.run_id, error)
             write_next_time(raw, due, self._database.now())
             return due.run_id
 
+    @in_thread
     def _post(self, message: InboxMessage, options: EnqueueOptions) -> None:
         with self._transaction() as (connection, raw):
             have_list_alone(raw, self._database)
             if not add_message(raw, self._database, message):
                 raise UnknownRunError(f"there is no run '{message.run_id}' in the journal.")
-            self.client.enqueue_in_transaction(connection, options, message.run_id)
+            try:
+                with self._convert_errors(), connection.begin_nested():
+                    self._add_entry(connection, raw, message.run_id, options)
+            except AccessDeniedError:
+                _log.warning(
+                    "this role may not queue run '%s': a worker finds the message within %d seconds.",
+                    message.run_id,
+                    LOST_SECONDS,
+                )
 
+    @in_thread
     def _delete_entries(self) -> None:
         """Delete the entries of runs that are not in the journal. A worker that has one finishes it first."""
         query = sql.SQL(
             "SELECT workflow_uuid FROM {} WHERE name = %s AND status <> 'PENDING'"
-            " AND regexp_replace(workflow_uuid, ':[^:]*$', '') NOT IN (SELECT run_id FROM runs)"
-        ).format(sql.Identifier(self.engine_schema, "workflow_status"))
+            f" AND {_RUN_OF_ENTRY} NOT IN (SELECT run_id FROM runs)"
+        ).format(self._table)
         with self._transaction() as (_, raw):
             ids = [id for (id,) in raw.execute(query, (WORKFLOW,))]
         for start in range(0, len(ids), 1000):
             self.client.delete_workflows(ids[start : start + 1000])
-
-    def _find_paused_with_messages(self) -> list[str]:
-        query = "SELECT run_id FROM runs WHERE status = 'paused' AND run_id IN (SELECT run_id FROM inbox)"
-        with self._transaction() as (_, raw):
-            return [str(from_column(run_id)) for (run_id,) in raw.execute(query)]
-
-    def _take_over(self, forgotten: Collection[str]) -> list[QueueEntry]:
-        with self._transaction() as (_, raw):
-            # One worker at a time: what it queues again is no longer in the list of the next one.
-            key = lock_key("takeover", self._database.schema)
-            row = raw.execute("SELECT pg_try_advisory_xact_lock(%s)", (key,)).fetchone()
-            if row is None or not row[0]:
-                return []
-            held = {number for (number,) in raw.execute(_HELD)}
-            for (name,) in raw.execute("SELECT name FROM workers").fetchall():
-                if self._lock_of(name) not in held:
-                    raw.execute("DELETE FROM workers WHERE name = %s", (name,))
-            dead = [
-                each
-                for each in self._entries(("PENDING",))
-                if each.id in forgotten or self._lock_of(each.worker) not in held
-            ]
-            for entry in dead:
-                self.client.resume_workflow(entry.id, queue_name=entry.queue)
-            return dead
 
     def _entries(
         self, status: tuple[str, ...], run_ids: Collection[str] | None = None
@@ -803,12 +913,26 @@ class QueueJournal(WorkersJournal):
         # What matches a prefix may be an entry of another run whose id begins in the same way.
         return [each for each in entries if run_ids is None or each.run_id in run_ids]
 
+    _find_entries = in_thread(_entries)
+
+    @in_thread
+    def _find_claimed(self, run_ids: list[str]) -> set[str]:
+        """Those of these runs that somebody drives now."""
+        with self._transaction() as (_, raw):
+            held = {number for (number,) in raw.execute(_HELD)}
+        return {each for each in run_ids if self._lock_of(each) in held}
+
+    @property
+    def _table(self) -> sql.Identifier:
+        """Of the entries of the engine."""
+        return sql.Identifier(self.engine_schema, "workflow_status")
+
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)
 
 
 def _connect(database: Database) -> Connection:
-    connection = database.connect()
+    connection = database.connect_for_engine()
     connection.autocommit = False
     return connection
 
@@ -822,10 +946,15 @@ def _between(option: str, value: N, least: int, most: int) -> N:
     return value
 
 
-def _stored(record: RunQueued | SessionCreated, at: float) -> StoredRun:
+def _make_run(record: RunQueued | SessionCreated, at: float) -> StoredRun:
     """A run or a session that has this record alone, written now."""
     record = replace(record, at=at)
     body = StoredForm().encode(record)
+    if len(body) > LARGEST_RECORD:
+        raise UsageError(
+            f"the prompt of run '{record.run_id}' has {len(body):,} bytes, and a record takes {LARGEST_RECORD:,}.",
+            remedy="Put it into a file, and let the agent read it.",
+        )
     head = link(anchor(record.run_id), body)
     info = summarise(RunInfo(run_id=record.run_id), [record])
     return StoredRun(info, head, [Row(0, head, body)])

@@ -6,10 +6,12 @@ A worker is alive as long as it holds the lock with its name. The rows of the ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from urllib.parse import quote
 
 import msgspec
 
-from hookline.journal import RECORD_VERSION, Record, RunQueued, RunStarted, RunTakenUp, start_of
+from hookline.journal import RECORD_VERSION, Record, RunQueued, RunStarted, RunTakenUp
+from hookline.journal.record import start_of
 
 
 class WorkerInfo(msgspec.Struct, frozen=True):
@@ -35,8 +37,12 @@ class WorkerInfo(msgspec.Struct, frozen=True):
 
 
 def place_for(agent: str, version: str | None) -> str:
-    """Where runs wait that the first worker cannot drive. Only workers that can look there."""
-    return agent if version is None else f"{agent}@{version}"
+    """Where runs wait that the first worker cannot drive. Only workers that can look there.
+
+    No two have the same place, whatever characters a name has: the @ stands between the name and the version only.
+    """
+    name = quote(agent, safe="")
+    return name if version is None else f"{name}@{quote(version, safe='')}"
 
 
 def place_of_newer(record_version: int) -> str:

@@ -7,12 +7,13 @@ schedules of the engine, which go by the clocks of the workers and know nothing 
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from croniter import croniter  # type: ignore[import-untyped]
+from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]
 
 from hookline.errors import UsageError
 from hookline.journal.postgres.database import Connection, from_column, to_column
@@ -48,12 +49,18 @@ def time_after(cron: str, timezone: str, now: float) -> float:
             f"there is no time zone '{timezone}' here.",
             remedy="Give a name such as Europe/Berlin; the package tzdata has them all.",
         ) from None
-    if len(cron.split()) != 5 or not croniter.is_valid(cron):
+    # croniter also takes R for a random value: such a schedule would be another in each worker.
+    if len(cron.split()) != 5 or re.search(r"(?i)\bR\b", cron) or not croniter.is_valid(cron):
         raise UsageError(
             f"'{cron}' is not a cron line.",
             remedy="Give five fields: minute, hour, day of the month, month, day of the week.",
         )
-    return float(croniter(cron, datetime.fromtimestamp(now, zone)).get_next(float))
+    try:
+        return float(croniter(cron, datetime.fromtimestamp(now, zone)).get_next(float))
+    except CroniterBadDateError:
+        raise UsageError(
+            f"'{cron}' never happens.", remedy="Give a day that its month has."
+        ) from None
 
 
 def write_schedule(connection: Connection, schedule: Schedule) -> None:

@@ -1,8 +1,10 @@
-"""The length and the age of queues as metrics, if OpenTelemetry is installed and an exporter configured."""
+"""Queues as metrics, and the trace of whoever submits a run in the worker that begins it, with OpenTelemetry."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,3 +50,34 @@ def send_rest() -> None:
     except ImportError:
         return
     providers.send_rest(is_last=True)
+
+
+def get_traceparent() -> str:
+    """The span in which this is called, for another process; empty if there is none."""
+    if "opentelemetry.trace" not in sys.modules:
+        return ""  # nobody has made a span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier.get("traceparent", "")
+
+
+@contextmanager
+def continue_trace(traceparent: str) -> Iterator[None]:
+    """Make spans below that of another process. Nothing, if it had none or OpenTelemetry is not installed here."""
+    token = None
+    if traceparent:
+        try:
+            from opentelemetry import context
+            from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+        except ImportError:
+            pass
+        else:
+            found = TraceContextTextMapPropagator().extract({"traceparent": traceparent})
+            token = context.attach(found)
+    try:
+        yield
+    finally:
+        if token is not None:
+            context.detach(token)

@@ -21,18 +21,19 @@ from msgspec.structs import replace
 
 from hookline._sync import sync_form
 from hookline.agent import Agent
-from hookline.errors import RunInUseError, UnknownRunError, UsageError
+from hookline.errors import HooklineError, RunInUseError, UnknownRunError, UsageError
 from hookline.journal import InboxMessage, Record, RunQueued, SessionCreated, post_cancel
 from hookline.state import RunStatus
 from hookline.workers.base import (
     CLAIM_SECONDS,
     BaseWorker,
     CannotDrive,
+    LeftToOthers,
     WorkersJournal,
     check_same,
+    make_queued,
+    make_session,
     missing_package,
-    new_queued,
-    new_session,
 )
 
 try:
@@ -123,9 +124,9 @@ class TemporalJournal(WorkersJournal):
         agent accepts `version` begins the run. A run with a `session` continues its conversation, after the runs that
         were submitted to it before.
         """
-        record = new_queued(agent, prompt, run_id, "", version, session)
+        record = make_queued(agent, prompt, run_id, "", version, session)
         if session is not None:
-            await self._write(new_session(session))
+            await self._write(make_session(session))
         await self._write(record)
         await self._tell(record.run_id, posted=False)
         return record.run_id
@@ -255,7 +256,14 @@ class TemporalWorker(BaseWorker):
                 why = activity.cancellation_details()
                 if why is not None and why.cancel_requested:
                     await self._cancel(run_id)
-        await driving
+        try:
+            await driving
+        except LeftToOthers as why:
+            delay = timedelta(
+                seconds=CLAIM_SECONDS if self._stopping.is_set() else self.journal.heartbeat
+            )
+            benign = ApplicationErrorCategory.BENIGN
+            raise ApplicationError(str(why), next_retry_delay=delay, category=benign) from None
 
     async def _cancel(self, run_id: str) -> None:
         with suppress(UsageError):  # it is over
@@ -270,34 +278,30 @@ class TemporalWorker(BaseWorker):
             self._working.result()  # it raises what went wrong
 
     async def _leave(self) -> None:
-        raise _retry("the worker stops", CLAIM_SECONDS)
+        raise LeftToOthers("the worker stops")
 
     async def _pass_on(self, run_id: str, missing: CannotDrive) -> None:
         _log.info("run '%s' is for a worker with %s", run_id, missing.place)
-        raise _retry("this worker cannot drive the run", self.journal.heartbeat)
+        raise LeftToOthers("this worker cannot drive the run")
 
-    async def _find_answers(self) -> None:
+    async def _find_lost(self) -> None:
         """Wake runs that Temporal was not told of: they are queued, or it is their turn, or they have an answer."""
         queued = {each.run_id for each in await self.journal.runs(status=RunStatus.QUEUED)}
-        for run_id in queued - self._known:
-            if is_ours((await self.journal.read(run_id))[0]):
-                await self.journal.wake(run_id, posted=False)
+        for run_id in queued - self._known | await self.journal.find_paused_with_messages():
+            try:
+                await self._wake_if_lost(run_id)
+            except HooklineError as error:  # the others are looked at all the same
+                _log.warning("run '%s' cannot be looked at: %s", run_id, error)
         self._known = queued
         for session_id in await self.journal.find_first_queued():
             await self.journal.wake_turn(session_id, "")
-        paused = [each.run_id for each in await self.journal.runs(status=RunStatus.PAUSED)]
-        for run_id in {each.run_id for each in await self.journal.inbox(*paused)}:
-            records = await self.journal.read(run_id)
-            if is_ours(records[0]) and not await self._is_at_rest(run_id, records):
-                await self.journal.wake(run_id)
+
+    async def _wake_if_lost(self, run_id: str) -> None:
+        records = await self.journal.read(run_id)
+        if is_ours(records[0]) and not await self._is_at_rest(run_id, records):
+            await self.journal.wake(run_id, posted=len(records) > 1)
 
 
 def is_ours(record: Record) -> bool:
     """Whether a run that begins with this record waits in no queue of the database."""
     return isinstance(record, RunQueued) and not record.queue
-
-
-def _retry(why: str, seconds: float) -> ApplicationError:
-    """Has Temporal start the activity again, on any worker."""
-    delay = timedelta(seconds=seconds)
-    return ApplicationError(why, next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)

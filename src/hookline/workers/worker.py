@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from typing import Any
 
 from msgspec.structs import replace
 
 from hookline.agent import Agent
-from hookline.errors import NewerRunError, RunInUseError, UnknownRunError, UsageError
-from hookline.journal import Questions, Record, RunQueued
+from hookline.agent.children import cancel_idle
+from hookline.errors import HooklineError, RunInUseError, UsageError
+from hookline.journal import InboxCancel, Questions, Record, RunQueued
 from hookline.workers.base import (
-    ANSWER_SECONDS,
     LOOK_SECONDS,
+    LOST_SECONDS,
     BaseWorker,
     CannotDrive,
     missing_package,
@@ -29,10 +33,11 @@ from hookline.workers.registry import place_for, wanted_version
 from hookline.workers.telemetry import observe_queues
 
 try:
-    from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+    from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, Queue
 except ImportError:
     raise missing_package("dbos", "dbos") from None
 
+_OVERDUE_SECONDS = 30.0
 _log = logging.getLogger("hookline.workers")
 
 
@@ -67,10 +72,17 @@ class Worker(BaseWorker):
             health=health,
         )
         self.queues = queues
-        self._entries: set[str] = set()
-        """The entries of the queue whose bodies run here."""
+        self._entries: list[str] = []
+        """The entries of the queue whose bodies run here. One that others queued again may be here twice."""
+        self._reserved: set[str] = set()
+        """Entries that this worker has taken and whose bodies have not begun."""
+        self._had_place: dict[str, float] = {}
+        """When each queue of runs that others could not drive last found a free place."""
+        self._taking = threading.Lock()
         self._without_body: set[str] = set()
         """Entries that this worker has taken and that had no body at the last look."""
+        self._idle: dict[str, tuple[int, int]] = {}
+        """Runs that have nothing to do as long as they have so many records and messages."""
         self._loop: Future[asyncio.AbstractEventLoop] = Future()
         self._dbos = dbos
         self._own: DBOS | None = None
@@ -82,6 +94,7 @@ class Worker(BaseWorker):
         if self._dbos is None:
             self._own = await self._start()
         else:
+            self._limit(self._dbos)
             await self._join()
         self._loop.set_result(asyncio.get_running_loop())
         self.info = replace(self.info, name=self.name)
@@ -107,6 +120,7 @@ class Worker(BaseWorker):
         self._register_body()
         DBOS.listen_queues(names)
         DBOS.launch()
+        self._limit(engine)
         return engine
 
     async def _join(self) -> None:
@@ -138,16 +152,56 @@ class Worker(BaseWorker):
 
         async def hookline_run(run_id: str) -> None:
             entry = DBOS.workflow_id or ""
-            self._entries.add(entry)
+            self._entries.append(entry)
+            self._reserved.discard(entry)
             try:
                 loop = await asyncio.wrap_future(self._loop)
                 driven = asyncio.run_coroutine_threadsafe(self._drive(run_id), loop)
                 await asyncio.wrap_future(driven)
             finally:
-                self._entries.discard(entry)
+                self._entries.remove(entry)
 
         # A run may be taken up any number of times as far as the engine is concerned: the journal counts.
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(hookline_run)
+
+    def _limit(self, engine: DBOS) -> None:
+        """Let the engine take no more runs than this worker has free places, in all its queues together.
+
+        The engine counts each queue alone, and no setting changes that. What it takes is kept from other workers, also
+        while it waits here for a place. Rejected: to queue such a run again, which counts for the rate of its queue.
+        """
+        take, mine = engine._sys_db.start_queued_workflows, {*self.info.places()}
+
+        def take_what_fits(queue: Queue, *given: Any, **more: Any) -> tuple[list[str], Any]:
+            if queue.name not in mine:
+                return take(queue, *given, **more)
+            with self._taking:  # each queue has a thread of its own
+                free = self._count_free(queue.name)
+                if free <= 0:
+                    return [], "worker_concurrency"
+                queue._worker_concurrency = free
+                executor, version, *_ = given
+                taken, why_not = take(queue, executor, version, None, **more)
+                self._reserved.update(taken)
+                return taken, why_not
+
+        engine._sys_db.start_queued_workflows = take_what_fits  # type: ignore[method-assign]
+
+    def _count_free(self, queue: str) -> int:
+        """How many runs this worker may take from a queue now.
+
+        Runs that others could not drive are looked for less often, and would find no free place while another queue
+        has many runs. So one is left to them when they found none for long. Several entries of one run take one place:
+        answers that come while it is driven wait for it.
+        """
+        runs = {entry.rpartition(":")[0] for entry in (*self._entries, *self._reserved)}
+        free, now = self.concurrency - len(runs), time.monotonic()
+        if "/" not in queue:
+            is_overdue = now - min(self._had_place.values(), default=now) > _OVERDUE_SECONDS
+            return free - is_overdue
+        if free > 0 or queue not in self._had_place:
+            self._had_place[queue] = now
+        return free
 
     async def _hand_over(self) -> None:
         for event in self._own.background_thread_stop_events if self._own else ():
@@ -179,7 +233,7 @@ class Worker(BaseWorker):
         return True
 
     def _watches(self) -> list[tuple[Callable[[], Awaitable[object]], float]]:
-        more = [(self._open_queues, ANSWER_SECONDS), (self.journal.submit_due, LOOK_SECONDS)]
+        more = [(self._open_queues, LOST_SECONDS), (self.journal.submit_due, LOOK_SECONDS)]
         return [*super()._watches(), *more]
 
     async def _look(self) -> None:
@@ -188,22 +242,39 @@ class Worker(BaseWorker):
         await super()._look()
         if self._lock is not lock:  # others took this worker for dead
             await self.journal.register(self.info)
+        before = {*self._reserved}
         mine = {each.id for each in await self.journal.find_taken() if each.worker == self.name}
         # The engine may lose an entry between taking it and starting its body, when the database is away for a moment.
-        forgotten = (mine - self._entries) & self._without_body
-        self._without_body = mine - self._entries
+        forgotten = mine.difference(self._entries) & self._without_body
+        self._without_body = mine.difference(self._entries)
+        self._reserved -= (before - mine) | forgotten
         for entry in await self.journal.take_over(forgotten):
             about = {"entry": entry.id, "worker": entry.worker}
             _log.info("%s of %s is queued again", *entry[::2], extra={"hookline": about})
 
-    async def _find_answers(self) -> None:
-        """Queue runs that wait and have an answer in the inbox, whoever put it there, and those whose turn it is."""
-        for run_id in await self.journal.find_paused_with_messages():
+    async def _find_lost(self) -> None:
+        """Queue runs that have something to do and are in no queue, whatever is the reason, and end cancelled ones.
+
+        Somebody who may not queue runs has answered, it is the turn of a run in its session, the entry of a run ended
+        before the run did, or there is none.
+        """
+        lost = await self.journal.find_lost()
+        self._idle = {run_id: at for run_id, at in self._idle.items() if lost.get(run_id) == at}
+        for run_id in lost.keys() - self._idle.keys():
             try:
-                records = await self.journal.read(run_id)
-            except (UnknownRunError, NewerRunError):
-                continue
-            queued = records[0]
-            if isinstance(queued, RunQueued) and not await self.journal.is_at_rest(run_id, records):
-                await self.journal.enqueue(run_id, f"answered {len(records)}", queued.queue)
-        await self.journal.wake_lost_turns()
+                if await self.journal.queue_again(run_id):
+                    await self._end_cancelled(run_id)
+                else:
+                    self._idle[run_id] = lost[run_id]
+            except RunInUseError:
+                pass  # it is driven by now, and sees its messages
+            except HooklineError as error:  # the others are looked at all the same
+                _log.warning("run '%s' cannot be looked at: %s", run_id, error)
+
+    async def _end_cancelled(self, run_id: str) -> None:
+        """End a run that somebody cancelled, also if it waits where no worker looks."""
+        for message in await self.journal.inbox(run_id):
+            if isinstance(message, InboxCancel):
+                await self._end_idle(run_id, message.words, cancel_idle)
+                await self._end_turn(await self.journal.read(run_id))
+                return

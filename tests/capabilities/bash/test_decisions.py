@@ -35,8 +35,7 @@ class Case:
     """The place of the capability."""
     asked: str | None
     """The place that the call names."""
-    network: str
-    """`no`, `asked` for by the call, or `implied` by the program."""
+    network: bool
     verdict: str
     mode: str
 
@@ -45,7 +44,7 @@ class Case:
         """Where the call would run, were nobody against it."""
         if self.asked is not None:
             return self.asked
-        reads = self.mode in ("plan", "ask_unlisted") and self.network != "asked"
+        reads = self.mode in ("plan", "ask_unlisted") and not self.network
         return "read-only" if reads else self.usual
 
     @property
@@ -53,28 +52,21 @@ class Case:
         return PLACES.index(self.place) > PLACES.index(self.usual)
 
     @property
-    def has_network(self) -> bool:
-        return self.network == "asked" or (self.network == "implied" and self.place == "workspace")
-
-    @property
     def args(self) -> dict[str, Any]:
         """The call, with a command for which the policy has this verdict."""
-        given: dict[str, Any] = {"command": COMMANDS[self.network == "implied"][self.verdict]}
+        given: dict[str, Any] = {"command": COMMANDS[self.verdict]}
         if self.asked is not None:
             given["place"] = self.asked
-        return {**given, "network": True} if self.network == "asked" else given
+        return {**given, "network": True} if self.network else given
 
 
-COMMANDS = (
-    {"allow": "ls", "ask": "touch x", "deny": "sudo ls", "removes": "rm -rf *", "env": "cat .env"},
-    {
-        "allow": "curl --version; true",
-        "ask": "curl --version; touch x",
-        "deny": "curl --version; sudo ls",
-        "removes": "curl --version; rm -rf *",
-        "env": "curl --version; cat .env",
-    },
-)
+COMMANDS = {
+    "allow": "ls",
+    "ask": "touch x",
+    "deny": "sudo ls",
+    "removes": "rm -rf *",
+    "env": "cat .env",
+}
 
 
 class Policy:
@@ -82,19 +74,11 @@ class Policy:
 
     def judge(self, command: str, *, cwd: str = "", root: str = "") -> ShellVerdict:
         """The verdict."""
-        for commands in COMMANDS:
-            for verdict, text in commands.items():
-                if text == command:
-                    decision: Any = {"removes": "ask", "env": "ask"}.get(verdict, verdict)
-                    files = (f"{root}/.env",) if verdict == "env" else ()
-                    return ShellVerdict(
-                        decision,
-                        verdict,
-                        command,
-                        asks_in_sandbox=verdict == "removes",
-                        env_files=files,
-                    )
-        raise AssertionError(command)
+        verdict = next(name for name, text in COMMANDS.items() if text == command)
+        decision: Any = {"removes": "ask", "env": "ask"}.get(verdict, verdict)
+        files = (f"{root}/.env",) if verdict == "env" else ()
+        removes = verdict == "removes"
+        return ShellVerdict(decision, verdict, command, asks_in_sandbox=removes, env_files=files)
 
 
 def _row(
@@ -108,7 +92,7 @@ TABLE = [
     _row(
         "`network=true` in `read-only`",
         "blocked blocked blocked blocked",
-        lambda c: c.place == "read-only" and c.network == "asked",
+        lambda c: c.place == "read-only" and c.network,
     ),
     _row(
         "a looser place than the capability's",
@@ -116,9 +100,9 @@ TABLE = [
         lambda c: c.is_looser,
     ),
     _row(
-        "the network in `workspace`: `network=true`, or a program that needs it (`git push`, `npm install`)",
+        "`network=true` in `workspace`",
         "asks asks blocked blocked",
-        lambda c: c.place == "workspace" and c.has_network,
+        lambda c: c.place == "workspace" and c.network,
     ),
     _row(
         "`workspace`: names an environment file (`.env`), or removes everything (`rm -rf *`)",
@@ -182,10 +166,10 @@ def outcomes(work: Path, usual: str, mode: str, cases: list[Case]) -> list[str]:
     return [words[made.status.value] for made in results]
 
 
-def cases_for(usual: str, mode: str, networks: tuple[str, ...]) -> list[Case]:
+def cases_for(usual: str, mode: str, networks: tuple[bool, ...]) -> list[Case]:
     """All calls that can be made there."""
     asked = (None, *PLACES)
-    mixed = itertools.product(asked, networks, COMMANDS[0])
+    mixed = itertools.product(asked, networks, COMMANDS)
     return [Case(usual, place, network, verdict, mode) for place, network, verdict in mixed]
 
 
@@ -194,7 +178,7 @@ def cases_for(usual: str, mode: str, networks: tuple[str, ...]) -> list[Case]:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_table_holds_forevery_call(tmp_path: Path, usual: str, mode: str) -> None:
     """Each place that a call can name, with and without the network, for each verdict of the shell policy."""
-    cases = cases_for(usual, mode, ("no", "asked", "implied"))
+    cases = cases_for(usual, mode, (False, True))
     found = outcomes(tmp_path, usual, mode, cases)
     wrong = [
         (case, seen, expected(TABLE, case))
@@ -209,7 +193,7 @@ def test_the_table_holds_forevery_call(tmp_path: Path, usual: str, mode: str) ->
 @pytest.mark.parametrize("mode", MODES)
 def test_the_table_holds_without_a_sandbox(tmp_path: Path, usual: str, mode: str) -> None:
     """There the shell policy decides, in all modes."""
-    cases = cases_for(usual, mode, ("no",))
+    cases = cases_for(usual, mode, (False,))
     found = outcomes(tmp_path, usual, mode, cases)
     wanted = [expected(WITHOUT_A_SANDBOX, case) for case in cases]
     assert [*zip(cases, found, strict=True)] == [*zip(cases, wanted, strict=True)]
@@ -228,4 +212,4 @@ def test_the_harmless_command_is_plainly_harmless() -> None:
     """The commands of the tables are what the default policy takes them for, where that is asked."""
     plain = ShellPolicy.default()
     assert plain.judge("ls").decision == "allow"
-    assert all(plain.judge(COMMANDS[0][each]).decision == "ask" for each in ("ask", "env"))
+    assert all(plain.judge(COMMANDS[each]).decision == "ask" for each in ("ask", "env"))

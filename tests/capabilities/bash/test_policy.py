@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +15,8 @@ import pytest
 from bash_runs import Approver, run
 
 from hookline import AgentBuilder, RunResult, ToolContext, tool
-from hookline.capabilities import Bash
-from hookline.capabilities.bash.network_needs import needs_network
-from hookline.containment import ShellPolicy
+from hookline.capabilities import Approval, Bash
+from hookline.containment import Sandbox, SandboxPaths, ShellPolicy
 from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -135,7 +139,7 @@ def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
         calls(
             call("bash", command=UNKNOWN),
             call("bash", command=DEADLY),
-            call("bash", command="curl http://example.com"),
+            call("bash", command="make x", network=True),
             call("bash", command="true", network=True),
             call("bash", command="ls", place="host"),
         ),
@@ -291,53 +295,89 @@ def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Pa
     assert list(agent.run_sync("Go.").steps[0].results[0].result) == ["denied"]
 
 
-# --- the network ----------------------------------------------------------------------------------
+# --- the network and credentials -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *(
-            "git push",
-            "git -C . fetch",
-            "cd x && git pull --rebase",
-            "curl -s http://x | head",
-            "npm ci",
-        ),
-        *(
-            "pip install x",
-            "python -m pip install x",
-            "pip list --outdated",
-            "/usr/bin/wget x",
-            "rsync a host:b",
-            "go mod tidy",
-        ),
-        *("gh pr list", "uv sync", "cargo install x", "docker pull x", "git clone https://x/y"),
-    ],
-)
-def test_programs_that_go_out_are_known(command: str) -> None:
-    """By name or by argument, also as part of a longer command."""
-    assert needs_network(command)
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[str]:
+    """A server that takes a push, on the loopback address of this machine."""
+    bare = tmp_path / "served" / "repository.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    options = [f"--base-path={bare.parent}", "--export-all", "--enable=receive-pack"]
+    server = subprocess.Popen(
+        ["git", "daemon", "--reuseaddr", "--listen=127.0.0.1", f"--port={port}", *options]
+    )
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            time.sleep(0.05)
+        yield f"git://127.0.0.1:{port}/repository.git"
+    finally:
+        server.terminate()
+        server.wait()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *(
-            "git status",
-            "git log --grep push",
-            "npm test",
-            "cargo build",
-            "pip list",
-            "make",
-            "echo curl",
-        ),
-        *("grep -r 'git push' .", "rsync a b", "python x.py", "go build ./...", "", "ls 'curl"),
-    ],
-)
-def test_other_programs_stay_in(command: str) -> None:
-    """A word that is only an argument does not count."""
-    assert not needs_network(command)
+@needs_bubblewrap
+def test_only_the_argument_gives_the_network(tmp_path: Path, remote: str) -> None:
+    """Whatever the program is: without the argument nobody is asked, and nothing is reached."""
+    work = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(work)], check=True)
+    subprocess.run(["git", "-C", str(work), "remote", "add", "origin", remote], check=True)
+    commit = "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x"
+    yes = Approver(True)
+    result = run(
+        Bash(work, sandbox="required"),
+        call("bash", command=commit),
+        call("bash", command="git push origin main"),
+        call("bash", command="git push origin main", network=True),
+        call("exec", argv=["git", "ls-remote", "origin"], network=True),
+        approver=yes,
+    )
+    codes = [step.results[0].metadata["exit_code"] for step in result.steps[:4]]
+    assert codes == [0, 128, 0, 0], [step.results[0].text for step in result.steps[:4]]
+    assert [reason.split(";")[0] for reason in yes.reasons] == ["it would have the network"] * 2
+
+
+@needs_bubblewrap
+def test_a_rule_of_the_shell_policy_gives_no_network(tmp_path: Path) -> None:
+    """It says which commands are harmless. A rule of Approval has to name the network."""
+    policy = ShellPolicy.default().with_rules(allow=["cat *"])
+    turn = call("bash", command="cat /etc/hostname", network=True)
+    nobody = Approver(False)
+    assert statuses(run(Bash(tmp_path, policy=policy), turn, approver=nobody)) == ["denied"]
+    assert nobody.reasons == ["it would have the network"]
+    for rule, status in (("bash(cat *)", "denied"), ("bash(command=cat *, network=true)", "ok")):
+        driver = ScriptedDriver([turn, say("done")])
+        agent = AgentBuilder().with_driver(driver).with_approver("deny")
+        agent.with_capability(Bash(tmp_path)).with_capability(Approval(allow=[rule]))
+        assert statuses(agent.build().run_sync("Go.")) == [status]
+
+
+@needs_bubblewrap
+def test_credentials_are_on_the_host_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git in the sandbox gets none, with or without the network, and the result names the argument."""
+    work, home = tmp_path / "work", tmp_path / "home"
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("PRIVATE KEY")
+    monkeypatch.setenv("HOME", str(home))
+    show = SandboxPaths(show=(home,))
+    push = "cat ~/.ssh/id; echo 'git@host: Permission denied (publickey).'; exit 128"
+    result = run(
+        Bash(work, sandbox=Sandbox(work, "required", paths=show)),
+        call("bash", command=push, network=True),
+        call("bash", command="cat ~/.ssh/id", place="host"),
+        approver=Approver(True),
+    )
+    inside, outside = (step.results[0].text for step in result.steps[:2])
+    assert "PRIVATE" not in inside
+    assert "there are no credentials here; one that needs the user's credentials" in inside
+    assert 'needs place="host"' in inside
+    assert outside.startswith("PRIVATE")
 
 
 def test_an_invalid_policy_is_a_build_error(tmp_path: Path) -> None:

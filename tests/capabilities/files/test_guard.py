@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, RunResult
+from hookline import AgentBuilder, RunResult, SQLiteJournal
 from hookline.capabilities import Approval, Files
 from hookline.containment import INSTRUCTIONS, FileJail
 from hookline.errors import BuildError
@@ -112,6 +113,27 @@ def test_a_person_is_asked_about_instructions(root: Path, name: str) -> None:
     assert (root / name).read_text() == "help me"
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "git init -q .; git config core.hooksPath tools",
+        "git init -q .; git config include.path ../tools/x",
+        "git init -q .; rm -r .git/hooks; ln -s ../tools .git/hooks",
+        "git init -q tools; git -C tools config core.hooksPath .",
+        "git init -q ..; git -C .. config core.hooksPath $(basename $PWD)/tools",
+        "ln -s $PWD/tools ../.claude",
+    ],
+)
+def test_a_person_is_asked_about_what_others_obey_by_settings(root: Path, settings: str) -> None:
+    """As for commands, for which it is read-only; other files are written without a question."""
+    (root / "tools").mkdir()
+    subprocess.run(["bash", "-c", settings], cwd=root, check=True)
+    turn = calls(*(call("write", path=path, content="x") for path in ("tools/x", "other")))
+    result, asked = run(Files(root), turn, answer=False)
+    assert statuses(result) == ["denied", "ok"]
+    assert "run by other programs" in asked[0]
+
+
 def test_the_root_can_be_the_directory_in_which_a_name_counts(root: Path) -> None:
     """In the root `.github`, `instructions` are asked about and `hooks` are blocked; its other files are neither."""
     (root / ".github").mkdir()
@@ -187,3 +209,18 @@ def test_what_guards_the_agent_is_not_changed(root: Path) -> None:
     assert refused == [True, True, True, True, False, False]
     assert "a" in read
     assert sorted(each.name for each in (root / "scripts").iterdir()) == ["a.py"]
+
+
+@pytest.mark.parametrize("name", ["r.db", "r.db-wal", "r.db-journal", "link"])
+def test_the_journal_of_the_agent_is_not_changed(root: Path, name: str) -> None:
+    """Nor a file beside it, which can change what is on record."""
+    (root / "link").symlink_to("r.db")
+    turns = calls(call("read", path=name), call("write", path=name, content="x")), say("done")
+    with SQLiteJournal(root / "r.db") as journal:
+        builder = AgentBuilder().with_driver(ScriptedDriver([*turns]))
+        result = builder.with_capability(Files(root)).with_journal(journal).build().run_sync("Go.")
+        blocked = result.steps[0].results[1]
+        assert blocked.status == "blocked"
+        assert "is the journal of this agent, or belongs to it" in blocked.reason
+        assert journal.check_sync().ok
+        assert len(journal.runs_sync()) == 1

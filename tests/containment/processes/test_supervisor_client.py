@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import marshal
 import os
 import signal
@@ -299,8 +300,11 @@ def test_descriptors_are_passed_under_their_numbers(tmp_path: Path) -> None:
     """Also if the number is one that the supervisor uses, and no other descriptor is."""
     null = os.open(os.devnull, os.O_RDWR)
     with (tmp_path / "said").open("wb") as file:
-        numbers = [os.dup2(file.fileno(), n) for n in range(60, 64)] + [file.fileno()]
-        line = "; ".join(f"echo {n} >&{n}" for n in numbers) + "; ls /proc/self/fd >&60"
+        # Numbers that are free: others of this process may be files of earlier tests.
+        numbers = [fcntl.fcntl(file.fileno(), fcntl.F_DUPFD, 60) for _ in range(4)]
+        numbers.append(file.fileno())
+        line = "; ".join(f"echo {n} >&{n}" for n in numbers) + "; "
+        line += f"ls /proc/self/fd >&{numbers[0]}"
         try:
             program = start_program(
                 ("/bin/bash", "-c", line), ENV, "/", (null, null, null), pass_fds=numbers

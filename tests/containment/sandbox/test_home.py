@@ -73,8 +73,8 @@ def test_a_home_inside_another_home_hides_its_entries(
     monkeypatch: pytest.MonkeyPatch, place: str, inner: str
 ) -> None:
     """`HOME` is inside the home that the system names: nothing of the outer one is put over the inner one."""
-    # Not in /home: every sandbox of root looks there, and tests at the same time would miss what is removed here.
-    with tempfile.TemporaryDirectory(dir="/var/lib") as directory:
+    # Not in /home, /etc or /var: every sandbox of root looks there, and tests at the same time would see this one.
+    with tempfile.TemporaryDirectory(dir="/srv") as directory:
         outer = Path(directory)
         home = outer / inner
         for path in (home / ".ssh" / "key", home / ".netrc", outer / ".aws" / "credentials"):
@@ -231,6 +231,20 @@ def test_settings_of_the_user_in_the_work_directory_are_kept(
     assert "planted" not in ran.text
     left = [path for path in work.rglob("*") if path.is_file()]
     assert left == []
+
+
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "HOOKLINE_CONFIG_DIR"])
+def test_settings_of_the_user_behind_a_link_in_the_work_directory_are_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """A command could put a directory with hooks in the place of the link."""
+    work = home.parent / "work"
+    (work / "real").mkdir(parents=True)
+    (work / "settings").symlink_to("real")
+    monkeypatch.setenv(variable, str(work / "settings"))
+    with pytest.raises(SandboxError, match=r"'settings' in '.*' is a symbolic link"):
+        sandbox_of(home).run_sync("rm settings; mkdir settings; touch settings/config.toml")
+    assert (work / "settings").is_symlink()
 
 
 def test_writes_to_the_home_are_gone_with_the_command(home: Path) -> None:

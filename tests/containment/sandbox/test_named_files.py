@@ -14,7 +14,7 @@ from prepared_ground import search_path
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox import work_tree as work_tree_module
-from hookline.containment.sandbox.named_files import named_by_git, named_by_script
+from hookline.containment.sandbox.named_files import files_named_by_git, files_named_by_script
 from hookline.errors import SandboxError
 
 from .conftest import ask_git, needs_bubblewrap
@@ -102,6 +102,11 @@ WAYS = {
         f"{REPOSITORY} && git config --global core.hooksPath .githooks",
         f"git init -q s/r; mkdir s/r/.githooks; {HOOK.format('s/r/.githooks/pre-commit')}",
         f"cd s/r && git config user.name x && git config user.email x@x && {COMMIT}",
+    ),
+    "the user's own template of repositories": Way(
+        f"mkdir -p tpl/hooks && {REPOSITORY} && git config --global init.templateDir $PWD/tpl",
+        HOOK.format("tpl/hooks/pre-commit"),
+        f"git init -q n && cd n && git config user.name x && git config user.email x@x && {COMMIT}",
     ),
     "the user's own file is in the work directory": Way(
         f"{REPOSITORY} && mkdir dot && mv ~/.gitconfig dot/config && ln -s $PWD/dot/config ~/.gitconfig",
@@ -248,6 +253,75 @@ WAYS = {
     ),
 }
 
+FSMONITOR = "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n'"
+LINKED_WAYS = {
+    "the hooks of the repository above are a link": Way(
+        f"{REPOSITORY} && mkdir -p sub/h && rm -r .git/hooks && ln -s ../sub/h .git/hooks",
+        HOOK.format("h/pre-commit"),
+        COMMIT,
+        "sub",
+    ),
+    "the hooks of the repository above are a link that leads nowhere": Way(
+        f"{REPOSITORY} && mkdir sub && rm -r .git/hooks && ln -s ../sub/h .git/hooks",
+        f"mkdir h; {HOOK.format('h/pre-commit')}",
+        COMMIT,
+        "sub",
+    ),
+    "the hooks of the repository above are a link to a link": Way(
+        f"{REPOSITORY} && mkdir -p sub/h && ln -s sub/h tools && rm -r .git/hooks && ln -s ../tools .git/hooks",
+        f"mv h old; mkdir h; {HOOK.format('h/pre-commit')}",
+        COMMIT,
+        "sub",
+    ),
+    "hooks of the repository above that a setting names are a link": Way(
+        f"{REPOSITORY} && mkdir -p sub/h && ln -s sub/h .husky && git config core.hooksPath .husky",
+        HOOK.format("h/pre-commit"),
+        COMMIT,
+        "sub",
+    ),
+    "the hooks of a submodule whose repository is above are a link": Way(
+        f"mkdir one sup && cd one && {REPOSITORY} && cd ../sup && {REPOSITORY} && "
+        "git -c protocol.file.allow=always submodule --quiet add $PWD/../one libs/one && mkdir libs/h && "
+        "rm -r .git/modules/libs/one/hooks && ln -s $PWD/libs/h .git/modules/libs/one/hooks",
+        HOOK.format("h/pre-commit"),
+        f"cd sup/libs/one && {COMMIT}",
+        "sup/libs",
+    ),
+    "hooks that the user's own file names are a link": Way(
+        f"{REPOSITORY} && mkdir h && ln -s $PWD/h ~/hooks && git config --global core.hooksPath '~/hooks'",
+        HOOK.format("h/pre-commit"),
+        COMMIT,
+    ),
+    "a hook among those that the user's own file names is a link": Way(
+        f"{REPOSITORY} && mkdir ~/.hooks && printf '#!/bin/sh\\n' > check && chmod +x check && "
+        "ln -s $PWD/check ~/.hooks/pre-commit && git config --global core.hooksPath '~/.hooks'",
+        HOOK.format("check"),
+        COMMIT,
+    ),
+    "the user's own file is a link to an empty one": Way(
+        f"{REPOSITORY} && mkdir -p ~/.config/git && touch settings && ln -s $PWD/settings ~/.config/git/config",
+        f"{FSMONITOR} > settings",
+        "git status",
+    ),
+    "the user's own file is a link that leads nowhere": Way(
+        f"{REPOSITORY} && mkdir -p ~/.config/git && ln -s $PWD/settings ~/.config/git/config",
+        f"{FSMONITOR} > settings",
+        "git status",
+    ),
+    "an empty file that the user's own includes is a link": Way(
+        f"{REPOSITORY} && touch inc && ln -s $PWD/inc ~/inc && git config --global include.path '~/inc'",
+        f"{FSMONITOR} > inc",
+        "git status",
+    ),
+    "an include that leaves a link again": Way(
+        f"{REPOSITORY} && mkdir -p a/b d && ln -s ../a/b d/e && git config include.path ../d/e/../inc",
+        f"{FSMONITOR} > a/inc",
+        "git status",
+    ),
+}
+"""Each step of a path may be a link, wherever the path begins."""
+WAYS |= LINKED_WAYS
+
 
 class Ground:
     """A home, a work directory in it, and a shell that has both."""
@@ -319,18 +393,18 @@ def test_each_way_is_real(ground: Ground, name: str) -> None:
 def test_settings_are_listed_again_when_a_file_of_them_changes(ground: Ground) -> None:
     """Also one that was missing when they were listed first."""
     ground.shell(f"{REPOSITORY} && git config include.path ../inc")
-    before = named_by_git(str(ground.work))
+    before = files_named_by_git(str(ground.work))
     assert f"{ground.work}/inc" in before
     ground.shell("git config -f inc core.hooksPath h")
-    assert f"{ground.work}/h" in named_by_git(str(ground.work))
+    assert f"{ground.work}/h" in files_named_by_git(str(ground.work))
 
 
 def test_a_directory_that_is_no_repository_has_the_users_settings(ground: Ground) -> None:
     """And nothing fails where git cannot be asked."""
     ground.shell("git config --global core.hooksPath hooks")
-    assert f"{ground.work}/hooks" in named_by_git(str(ground.work))
+    assert f"{ground.work}/hooks" in files_named_by_git(str(ground.work))
     ground.shell("mkdir .git && echo '[core' > .git/config && echo x > .git/HEAD")
-    assert named_by_git(str(ground.work))
+    assert files_named_by_git(str(ground.work))
 
 
 PROGRAMS = """
@@ -348,7 +422,7 @@ def test_an_existing_program_is_found_by_its_word(ground: Ground, program: str) 
     tool.touch()
     ground.shell(REPOSITORY)
     subprocess.run(["git", "config", "filter.z.clean", program], cwd=ground.work, check=True)
-    assert str(tool) in named_by_git(str(ground.work))
+    assert str(tool) in files_named_by_git(str(ground.work))
 
 
 @pytest.mark.parametrize(
@@ -369,14 +443,14 @@ def test_an_existing_file_is_found_by_its_word(tmp_path: Path, name: str, text: 
     (tmp_path / "other.sh").touch()
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
-    assert list(named_by_script(str(tmp_path / name))) == [str(tmp_path / "a.sh")]
+    assert list(files_named_by_script(str(tmp_path / name))) == [str(tmp_path / "a.sh")]
 
 
 def test_a_comment_names_nothing(tmp_path: Path) -> None:
     """Only a `#` where a word begins makes one."""
     (tmp_path / "a.sh").touch()
     (tmp_path / ".envrc").write_text("# source a.sh\nA=1 # etc a.sh\n")
-    assert list(named_by_script(str(tmp_path / ".envrc"))) == []
+    assert list(files_named_by_script(str(tmp_path / ".envrc"))) == []
 
 
 # --- the user's own configuration of git --------------------------------------------------------------
@@ -474,8 +548,22 @@ def test_a_new_repository_has_none_of_the_hooks_that_the_users_own_file_names(
 
 
 @needs_bubblewrap
+@pytest.mark.parametrize("name", [".config/hookline/config.toml", ".claude/settings.json"])
+def test_a_file_of_an_agent_in_the_home_that_is_a_link_is_kept(
+    work: Path, gitconfig: Path, name: str
+) -> None:
+    """Such a file is often kept in a repository with others of the user's."""
+    (work / "settings").write_text("as it was")
+    link = gitconfig.parent / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(work / "settings")
+    Sandbox(work, "required").run_sync("echo evil > settings")
+    assert link.read_text() == "as it was"
+
+
+@needs_bubblewrap
 def test_hooks_that_are_the_work_directory_itself_are_refused(work: Path, gitconfig: Path) -> None:
     """Nothing could be written there any more; the error says what to change."""
     gitconfig.write_text(f"[core]\n\thooksPath = {work}\n")
-    with pytest.raises(SandboxError, match=r"configuration of git names the directory"):
+    with pytest.raises(SandboxError, match=r"other programs obey .* leads to"):
         Sandbox(work, "required").run_sync("true")

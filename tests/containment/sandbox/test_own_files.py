@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
+from hookline.containment import Sandbox, SandboxPaths
 from hookline.containment.sandbox import own_files
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError
@@ -195,9 +195,9 @@ def test_a_protected_file_with_another_name(work: Path) -> None:
     assert (result.exit_code, result.set_aside) == (0, ())
     for name in ("AGENTS.md", ".claude/settings.json", ".git/config"):
         assert (work / name).read_text() == "ours\n"
-    grant = SandboxGrant(unprotected=("AGENTS.md",))
+    loose = Sandbox(work, "required", paths=SandboxPaths(unprotected=("AGENTS.md",)))
     _link(work / "AGENTS.md", work.parent / "outside.md")
-    assert sandbox.run_sync("echo theirs > AGENTS.md", grant=grant).exit_code == 0
+    assert loose.run_sync("echo theirs > AGENTS.md").exit_code == 0
     assert (work.parent / "outside.md").read_text() == "ours\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shlex
 import shutil
@@ -21,7 +22,7 @@ from hookline.containment import FileJail, Sandbox, SandboxGrant, SandboxPaths
 from hookline.containment.protected import OBEYED, RUN_BELOW, RUN_BY_PATTERN
 from hookline.containment.sandbox import bubblewrap, tree_index
 from hookline.containment.sandbox import work_tree as work_tree_module
-from hookline.containment.sandbox.repositories import led_to_by
+from hookline.containment.sandbox.repositories import pointer_targets
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 from hookline.errors import SandboxError, UsageError
@@ -297,7 +298,8 @@ def test_a_repository_that_a_command_made_is_looked_at_again(tmp_path: Path, mar
     sub/x.code-workspace sub/.nvim.lua sub/.exrc sub/.dir-locals.el .pre-commit-config.yaml lefthook.yml
     .github/hooks/x.json sub/.zed/tasks.json sub/.helix/languages.toml _darcs/prefs/defaults .devcontainer.json
     sub/.gemini/settings.json sub/.codex/config.toml sub/opencode.json sub/.devcontainer/devcontainer.json
-    a\\nb.code-workspace sub/q\\n.sublime-project sub/.envrc.\\nx
+    sub/kilo.json sub/.kilo/x sub/.opencode.json sub/gptme.local.toml sub/.kateproject.local sub/.deepagents/x
+    agents.md Claude.md crush.md gemini.md a\\nb.code-workspace sub/q\\n.sublime-project sub/.envrc.\\nx
     """.split(),
 )
 def test_what_others_run_does_not_keep_its_name(tmp_path: Path, name: str) -> None:
@@ -313,6 +315,13 @@ def test_what_others_run_does_not_keep_its_name(tmp_path: Path, name: str) -> No
     (tmp_path / name).write_text("as it was")
     sandbox.run_sync(f"echo evil > {quoted}; rm -f {quoted}")
     assert (tmp_path / name).read_text() == "as it was"
+
+
+def test_documentation_about_agents_stays(tmp_path: Path) -> None:
+    """In other capitals, a name is obeyed at the top alone."""
+    ran = Sandbox(tmp_path, "required").run_sync("mkdir docs; echo x > docs/agents.md")
+    assert ran.set_aside == ()
+    assert (tmp_path / "docs" / "agents.md").exists()
 
 
 def test_what_is_written_through_a_jail_stays(tmp_path: Path) -> None:
@@ -586,7 +595,7 @@ def test_a_pointer_that_is_too_long_is_not_followed_step_by_step(
     calls = {name: Mock(wraps=getattr(os, name)) for name in ("lstat", "readlink", "open")}
     for call, counter in calls.items():
         monkeypatch.setattr(os, call, counter)
-    led_to_by(str(pointer))
+    pointer_targets(str(pointer))
     assert sum(counter.call_count for counter in calls.values()) < 10
 
 
@@ -722,6 +731,49 @@ def test_what_the_configuration_above_names_is_kept(tmp_path: Path) -> None:
     ran = Sandbox(work, "required").run_sync("mkdir hooks; echo x > hooks/pre-commit; echo x > two")
     assert ran.set_aside == ("hooks.from-command",)
     assert (work / "two").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("CLAUDE.md", "mise.toml", ".pre-commit-config.yaml", ".vscode", ".claude/settings.json"),
+        *(".github/hooks", ".config/mise", "x.code-workspace", ".hg/hgrc"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_links_above_lead_to_is_kept(tmp_path: Path, name: str, is_there: bool) -> None:
+    """The work directory may be a part of a project: who opens that obeys what is linked there."""
+    work = tmp_path / "work"
+    work.mkdir()
+    link = tmp_path / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(work / "target")
+    if is_there:
+        (work / "target").write_text("as it was")
+    ran = Sandbox(work, "required").run_sync("echo evil > target")
+    if is_there:
+        assert link.read_text() == "as it was"
+    else:
+        assert ran.set_aside == ("target.from-command",)
+
+
+def test_a_link_above_to_the_work_directory_itself_is_refused(tmp_path: Path) -> None:
+    """Whatever a command wrote would be obeyed."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / ".vscode").symlink_to("work")
+    with pytest.raises(SandboxError, match=r"other programs obey .*\.vscode"):
+        Sandbox(tmp_path / "work", "required").run_sync("true")
+
+
+def test_a_repository_that_a_link_above_leads_to_can_be_worked_in(work: Path) -> None:
+    """As that of a home whose files are kept in another directory."""
+    (work.parent / ".git").symlink_to(work / ".git")
+    Sandbox(work, "required").run_sync(
+        "git -c user.name=x -c user.email=x@x commit -q --allow-empty -m two; git config core.pager evil"
+    )
+    assert "evil" not in (work / ".git" / "config").read_text()
+    found = subprocess.run(["git", "log", "--oneline"], cwd=work, capture_output=True, text=True)
+    assert found.stdout.count("\n") == 2
 
 
 def test_no_environment_file_is_made_that_an_envrc_loads(tmp_path: Path) -> None:
@@ -1368,19 +1420,13 @@ def test_what_is_made_after_the_look_ahead_is_protected_too(tmp_path: Path) -> N
     assert not (tmp_path / "sub/.envrc").exists()
 
 
-async def test_a_command_with_keys_or_a_protected_name_runs_alone(tmp_path: Path) -> None:
-    """What it may change is not judged, and what it reads says what it does with keys: another could change both."""
+async def test_a_command_that_is_to_be_alone_is(tmp_path: Path) -> None:
+    """What it reads says what it does with what it is given, and another command could change that."""
     (tmp_path / "inner").mkdir()
     sandbox, inner = Sandbox(tmp_path, "required"), Sandbox(tmp_path / "inner", "required")
-    none, granted = SandboxGrant(), SandboxGrant(unprotected=(".git/config",))
-    keys = SandboxGrant(alone=True)
-    cases = [
-        (sandbox, none, granted),
-        (sandbox, none, keys),
-        (sandbox, granted, none),
-        (sandbox, keys, keys),
-    ]
-    for other, first, second in [*cases, (inner, none, keys), (inner, keys, none)]:
+    none, alone = SandboxGrant(), SandboxGrant(alone=True)
+    pairs = [(none, alone), (alone, none), (alone, alone)]
+    for other, (first, second) in itertools.product((sandbox, inner), pairs):
         running = await other.start("sleep 1000", on_output=lambda _: None, grant=first)
         with pytest.raises(SandboxError, match="must be the only one in its directory"):
             await sandbox.run("true", grant=second)

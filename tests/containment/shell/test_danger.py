@@ -243,75 +243,50 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
     "command",
     [
         "rm -rf *", "rm -rf ./*", "rm -rf .[!.]* *", "rm -rf .*", "rm *", "rm -rf {project}/*", 'rm -rf "$PWD"/*',
-        "rm -rf b*/../*", "rm b*/x/../../*",
         "rm -rf build/../*", "find . -delete", "find . -type f -delete", "find . -mindepth 1 -delete", "find -delete",
-        "find . ! -name x -delete", "find . -not -name x -delete", "find . -name '*' -delete", "find {project} -delete",
-        "find . -type f -exec rm {{}} +", "find . -print0 | xargs -0 rm", "ls | xargs rm -rf", "ls -A | xargs rm -r",
-        "git clean -fdx", "git clean -xdf .", "git clean -d --force", "git -C . clean -ffdx", "bash -c 'rm -rf *'",
-        "cd build && cd .. && rm -rf *", "echo * | xargs rm -rf", "eval 'git clean -fdx'", "true; rm -rf *",
-        "if true; then rm -rf *; fi", "shred *", "rm -rf {{*,.[!.]*}}",
+        "find . ! -name x -delete", "find . -not -name x -delete", "find . -name '*' -delete",
+        "find {project} -delete", "find . -type f -exec rm {{}} +", "find . -print0 | xargs -0 rm",
+        "ls | xargs rm -rf", "ls -A | xargs rm -r", "git clean -fdx", "git clean -xdf .", "git clean -d --force",
+        "git -C . clean -ffdx", "bash -c 'rm -rf *'", "cd build && cd .. && rm -rf *", "echo * | xargs rm -rf",
+        "eval 'git clean -fdx'", "true; rm -rf *", "if true; then rm -rf *; fi", "shred *", "rm -rf {{*,.[!.]*}}",
         'rm -rf "$(pwd)"', "rm -rf `pwd`", 'rm -rf "$(git rev-parse --show-toplevel)"', 'rm -rf "$(pwd)"/*',
         "rm -rf $(ls)", "rm $(ls)", "rm -rf [a-z]*", "rm -rf ?[a-z]*", "rm -rf b* [c-z]*", "find * -delete",
         'printf "%s\\0" * | xargs -0 rm -rf', "for f in $(ls); do rm -rf $f; done", "for f in *; do rm $f; done",
         "find . -path ./.git -prune -o -type f -exec rm {{}} +", "git ls-files -o | xargs rm", "rm -rf */*",
         "git clean -dfx -e keep", "git -c clean.requireForce=false clean -dx", "git clean -fdx -enode_modules",
-        "git clean -fd build", "git clean -n --no-dry-run -fd",
-        "find build -delete", "find . -type d -empty -delete", "find . -delete -name x",
-        "find . -name '[a-z]*' -delete", "find . -exec sh -c 'rm -rf \"$0\"' {{}} \\;", "fd -x rm", 'rm -rf "$DIR"',
-        'rm -rf "$DIR"/*', "rm -rf $DIR/x", "rm -rf build $X", "rm -rf ../sibling", "rm -rf ~/other/x",
-        "rm -rf /tmp/x/*", "rm -rf ~+", "rm -rf .git/objects", "cd build; rm -rf *", "(cd build; make); rm -rf *",
-        "find . -printf -name -print -delete", "find . ! -lname -name -readable -delete",
+        "git clean -fd build", "find . -type d -empty -delete", "find . -delete -name x",
+        "find . -name '[a-z]*' -delete", "fd -x rm", 'rm -rf "$DIR"', 'rm -rf "$DIR"/*', "rm -rf $DIR/x",
+        "cd build; rm -rf *", "(cd build; make); rm -rf *", "find . ! -lname -name -readable -delete",
         "find . -mindepth 1 -name '[!]a]*' -exec rm -rf {{}} +", "find . -name '*[]!-~a]*' -delete",
-        "find . -type f -exec sh -c 'true;rm \"$0\"' {{}} \\;", "find . | xargs -n1 sh -c 'true;rm \"$0\"'",
-        "find . -path '*/project/*' -delete", "find . -name '*git' -exec rm -rf {{}} +",
-        "find . -name '[.]git' -delete",
-        "find . -name '?git' -delete", "find . -iname '*GIT' -delete", "find . -name x -name y -delete",
-        "find . -name x -iname y -delete", "find . -name -delete", "find . -name x -delete -delete",
-        "find -name x -delete", "find . -name 'a\\*' -delete", "find . -name x -execdir rm {{}} +",
-        "find . -name x -exec rm -rf {{}} a +", "find /tmp/a -name x -delete", "find .git/objects -name x -delete",
-        "find {project} -name 'p*' -exec rm -rf {{}} +", "find b* -name x -delete",
-        "find . -name '*.o' -not -path './x/*' -delete",
-        "find . -name .git -prune -o -name '*.o' -delete", "find . -name __ -delete", "find -L . -name x -delete",
-        "rm $f", 'for f in *.log; do rm "$f"; done', 'f() {{ rm "$@"; }}; f -rf *',
-        "echo .. | while read -r x; do rm $x; done", "shopt -s extglob; rm -rf +(*)", "rm -rf !(x)", "rm {{a,b}}",
-        "shopt -s dotglob; rm -rf *git", "rm -rf **/b*", "rm -rf -- -x/../*", "ln -s . l; rm -rf l/*",
-        "mkdir t; mv * t; rm -rf t", "f() {{ rm -rf l/*; }}; ln -s . l; f", "mv a t; find t -name a -delete",
-        "git clean -n --no-dry -fdx", "git clean -nfdx", "git clean -dx", "git clean -n build",
-        "read X; git clean -n $X", "cd ..; (cd project); rm -rf project", "cd ..; (cd project); find . -name x -delete",
-        "git -c alias.c='clean -fdx' c", "git --config-env=alias.c=X c", "git -c include.path=x c",
-        "git submodule foreach 'rm -rf build'", "git submodule foreach --recursive git clean -fdx",
-        "git submodule foreach 'git -C x clean -fdx'", "git rebase -x 'rm -rf build' main", "git bisect run rm x",
-        "git bisect run sh -c 'make; rm x'", "git filter-branch --tree-filter 'rm -f x' HEAD", "unknown rm -rf build",
-        "make SHELL='rm -rf build'", "tar cf x -I 'rm -rf build' y", "python3 -c 'import os; os.system(\"rm x\")'",
-        "echo -delete | xargs find .", "trap 'rm -rf build' EXIT", "sed '1e rm x' f", "/bin/r? -rf build",
-        "mise exec -- find . -delete", "rg --pre=rm x", "rm -rf [a-z]*/", "find . -name rm -exec cat {{}} +",
-        "env rm x", "prlimit --nofile=9 rm -rf build", "choom -n 5 rm x", "fakeroot rm x", "unshare -r rm x",
-        "taskset 1 rm x", "ionice -c 3 rm x", "chrt -b 0 rm x", "setpriv --no-new-privs rm x",
-        "env -C .. sh -c 'rm -r project'",
-        "rm -rf {{a..z}}*", "env -C .. rm -rf project", "xargs rm -rf < list", "xargs sh -c 'rm x'",
-        'a=(rm -rf *); "${{a[@]}}"', 'a=(rm -rf build); cd ..; "${{a[@]}}"', "y=x; x='rm -rf *'; ${{!y}}",
-        "read x <<< 'rm -rf *'; $x", "printf -v x 'rm -rf *'; $x", "printf -v x 'rm -rf *'; eval \"$x\"",
-        "python3 - <<'E'\nimport os; os.system('rm -rf *')\nE", "python3 <<E\nrun(['rm', '-r', 'x'])\nE",
-        "sh <<E\nrm -rf build\nE", 'bash <<E\na=(rm -rf *)\n"${{a[@]}}"\nE', "cat <<E | python3\nx('rm x')\nE",
-        "git rebase -x'rm -rf build' main", "git rebase -ix'rm -rf build' main", "git rebase --exec='rm x' main",
-        "GIT_EXTERNAL_DIFF='rm -rf build' git diff", "GIT_EDITOR='rm -rf x' git commit", "git -C 'my x' clean -fdx",
-        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='clean -fdx' git x",
-        "git config --global alias.x 'clean -fdx'; git x", "echo 'rm -rf build' > >(sh)", "echo 'rm x' | tee >(sh)",
-        ". <(echo 'rm x')", "x=$(cat <<< 'rm -rf *'); $x", "echo 'rm x' | while read -r l; do $l; done",
-        "set -- rm -rf *; \"$@\"", "alias x='rm -rf *'; x", "# \\\nrm -rf *", "$'\\x72m' -rf build", "r\\\nm -rf *",
-        "echo 'rm x' | xargs -I{{}} sh -c {{}}", "bash -c 'rm -rf build' x", "find . -de''lete",
-        "x=clean; git $x -fdx",
-        "make # \\\nrm -rf *", "echo 'a # \\\n'; rm -rf *", "cat <<'E'\na\\\nE\nrm -rf *", "echo \\\\\nrm -rf *",
-        "echo 'rm -rf *' > x.sh; sh x.sh", "printf 'rm -rf *' > x; . ./x",
-        "echo 'rm -rf *' > x; source x", "echo 'rm -rf *' | tee x && ./x",
-        "cat > x.sh <<E\nrm -rf *\nE\nchmod +x x.sh; ./x.sh", "echo 'rm -rf *' > x; bash -e x", "docker run x rm y",
-        "git log --grep=x; rm -rf *", "unknown '# \\\nrm -rf *'",
+        "find . -name -delete", "find . -name '*.o' -not -path './x/*' -delete",
+        "find . -name .git -prune -o -name '*.o' -delete", "find . -name __ -delete", "rm $f",
+        'f() {{ rm "$@"; }}; f -rf *', "echo .. | while read -r x; do rm $x; done", "rm -rf -- -x/../*",
+        "git clean -dx", "echo -delete | xargs find .", "mise exec -- find . -delete", "rm -rf [a-z]*/",
+        "xargs rm -rf < list", "git -C 'my x' clean -fdx", 'set -- rm -rf *; "$@"', "alias x='rm -rf *'; x",
+        "# \\\nrm -rf *", "r\\\nm -rf *", "find . -de''lete", "x=clean; git $x -fdx", "make # \\\nrm -rf *",
+        "echo 'a # \\\n'; rm -rf *", "cat <<'E'\na\\\nE\nrm -rf *", "echo \\\\\nrm -rf *",
+        "git log --grep=x; rm -rf *",
     ],
 )  # fmt: skip
 def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command: str) -> None:
-    """What is untracked cannot be restored. A remover's name counts wherever in the text it stands."""
+    """What is untracked cannot be restored. So does a removal of what is not known: `xargs rm`, `rm -r "$x"`."""
     verdict = POLICY.judge(command.format(project=project), root=str(project))
     assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "env rm x", "find build -delete", "rm -rf ../sibling", "find . -name x -exec rm -rf {{}} +",
+        "git -c alias.c='clean -fdx' c", "git submodule foreach 'git clean -fdx'",
+        'python3 -c \'import os; os.system("rm -rf *")\'', 'a=(rm -rf *); "${{a[@]}}"', "sh clean.sh",
+        "ln -s . l; rm -rf l/*", "git clean -n --no-dry-run -fd", "make SHELL='rm -rf *'",
+    ],
+)  # fmt: skip
+def test_other_ways_to_remove_are_not_looked_for(project: Path, command: str) -> None:
+    """The question is for plain mistakes. Other programs, options and settings are not searched for removers."""
+    verdict = POLICY.judge(command.format(project=project), root=str(project))
+    assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", False)
 
 
 @pytest.mark.parametrize(
@@ -321,6 +296,7 @@ def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command:
         "find -- ~ -delete",
         "find -D search / -delete",
         "find -L -O1 .. -delete",
+        "find ~ -exec sh -c 'rm -rf \"$0\"' {} \\;",
     ],
 )
 def test_options_of_find_do_not_hide_where_it_begins(project: Path, command: str) -> None:
@@ -353,11 +329,9 @@ def test_a_removal_through_a_link_is_one_of_where_it_leads(project: Path) -> Non
         "find . -name '.g*' -delete",
     ):
         assert POLICY.judge(command, root=str(project)).decision == "deny"
-    for target in ("selflink/*", "glink/x", "hlink/x", "g*/*", "glin[k]/x*"):
+    for target, asks in (("selflink/*", True), ("hlink/x", False), ("hlink", False)):
         verdict = POLICY.judge(f"rm -rf {target}", root=str(project))
-        assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
-    verdict = POLICY.judge("rm -rf hlink", root=str(project))
-    assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", False)
+        assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", asks)
 
 
 def test_a_removal_behind_more_than_can_be_looked_at_asks(project: Path) -> None:

@@ -410,3 +410,14 @@ def test_a_program_that_runs_others_cannot_be_added(name: str) -> None:
     """The table would allow whatever stands behind it."""
     with pytest.raises(UsageError, match="cannot be added"):
         ShellPolicy(programs={name: []})
+
+
+def test_a_trusted_directory_may_be_a_path(tmp_path: Path) -> None:
+    """Paths are taken like texts, in a list and with a hash; one alone is no list."""
+    git(tmp_path, "init", "-q")
+    known = {tmp_path: configuration_hash(str(tmp_path))}
+    for trusted in ([tmp_path], known):
+        policy = ShellPolicy(trusted=trusted)
+        assert policy.judge("git status", root=str(tmp_path)).decision == "allow"
+    with pytest.raises(UsageError, match="one directory, not a list"):
+        ShellPolicy(trusted=tmp_path)  # type: ignore[arg-type]  # the mistake

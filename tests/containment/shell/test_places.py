@@ -167,13 +167,16 @@ def test_a_pattern_where_a_script_belongs_asks(project: Path) -> None:
 
 
 def test_a_pattern_finds_what_it_must_not_show(home: Path, project: Path) -> None:
-    """Files with the names of secrets ask when they are there; what is not there is judged by its pattern."""
+    """Files with the names of secrets ask when they are there; so does a pattern that finds nothing yet."""
     assert decide("cat *", project) == "allow"
-    assert decide("cat *.pem", project) == "ask"
+    for command in ("cat *.pem", "cat *.nothing", "cat [a-z]*"):
+        assert decide(command, project) == "ask"
+    assert decide("ls *.nothing", project) == "allow"
     (project / "server.key").write_text("key")
     assert decide("cat *", project) == "ask"
     assert decide("cat s*/a.py", project) == "allow"
-    assert decide("cat ~/*", project) == "allow"
+    (home / "plain").touch()
+    assert decide("cat ~/pl*", project) == "allow"
     assert decide("cat ~/.*/*", project) == "ask"
 
 
@@ -229,13 +232,13 @@ def test_every_name_that_a_shell_finds_is_found(named: Path, pieces: list[str]) 
 
 
 @pytest.mark.parametrize("name", ["é", "日", b"\xe9\xe9"])
-@pytest.mark.parametrize(
-    "command", ["cat ??", "sh -c 'cat ??'", "cat ?[!a]", "cat ???", "head [a-z]?"]
-)
+@pytest.mark.parametrize("command", ["cat ??", "sh -c 'cat ??'", "cat ???"])
 def test_a_link_by_any_name_that_a_pattern_may_find_asks(
     home: Path, project: Path, name: str | bytes, command: str
 ) -> None:
     """`??` finds a name of two bytes, which may be one letter."""
+    for plain in ("ab", "abc"):
+        (project / plain).touch()
     assert decide(command, project) == "allow"
     (project / os.fsdecode(name)).symlink_to(home / ".ssh" / "id_rsa")
     assert decide(command, project) == "ask"
@@ -244,7 +247,7 @@ def test_a_link_by_any_name_that_a_pattern_may_find_asks(
 def test_a_pattern_with_many_stars_is_done_with(project: Path) -> None:
     """It takes no longer than its length times that of the name."""
     (project / ("a" * 200)).touch()
-    assert decide(f"cat {'*a' * 30}*b", project) == "allow"
+    assert decide(f"ls {'*a' * 30}*b", project) == "allow"
 
 
 def test_too_many_files_ask(project: Path) -> None:
@@ -290,7 +293,8 @@ def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
         for command in ("grep -r KEY {}", "rg --hidden KEY {}", "cd {} && grep -r KEY ."):
             assert decide(command.format(place), project) == "ask"
         assert decide(f"find {place} -type f -print0 | xargs -0 cat", project) == "ask"
-    assert decide("cat ~/.vim/vimrc", project) == "allow"
+    assert decide("cat ~/.vim/vimrc", project) == "ask"
+    assert decide("cat ~/.cargo/registry/x.rs", project) == "allow"
     assert decide("rg KEY", project) == "allow"
     assert decide("diff src .", project) == "ask"
 
@@ -308,26 +312,6 @@ def test_a_home_as_work_directory_is_still_a_home(home: Path) -> None:
     """Its hidden files stay secrets."""
     assert decide("cat .tool/token.yml", home) == "ask"
     assert decide("rg KEY", home) == "ask"
-
-
-def test_xargs_behind_a_find_that_prints_files(project: Path) -> None:
-    """It begins each name with a directory that is written, and follows no link."""
-    allowed = (
-        "find . -type f -print0 | xargs -0 cat",
-        "find src . -type f -name '*.py' -print0 | xargs -0 grep -n x",
-        "find . -maxdepth 2 ! -path './build/*' -type f -print0 2>/dev/null | xargs -0 -n 5 wc -l",
-        "cd src && find . -type f -print0 | xargs -0 sed -n 1,5p 2>&1 | head",
-        "bash -c 'find . -type f -print0 | xargs -0 ls -l'",
-    )
-    assert [text for text in allowed if decide(text, project) != "allow"] == []
-
-
-@pytest.mark.parametrize(
-    "given", ["xargs -0 cat <<< x", "xargs -0 cat <&2", "if true; then xargs -0 cat; fi"]
-)
-def test_xargs_that_reads_something_else_asks(project: Path, given: str) -> None:
-    """A redirect is read instead of what find prints, and in a group another command may read that."""
-    assert decide(f"find . -type f -print0 | {given}", project) == "ask"
 
 
 def test_xargs_with_a_program_that_takes_any_word(project: Path) -> None:
@@ -371,6 +355,8 @@ def test_any_other_xargs_asks(project: Path) -> None:
         "rg -l0 -c x | xargs -0 cat",
         "find -type f -print0 | xargs -0 cat",
         "find * -type f -print0 | xargs -0 cat",
+        "find . -type f -print0 | xargs -0 cat",
+        "find src . -type f -name '*.py' -print0 | xargs -0 grep -n x",
         "find . ! -type f -print0 | xargs -0 cat",
         "find . -not -type f -type f -print0 | xargs -0 cat",
         "find . -follow -type f -print0 | xargs -0 cat",

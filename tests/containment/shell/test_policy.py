@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from hookline.containment import ShellPolicy
 from hookline.errors import UsageError
+from hookline.permissions import Rules
+from hookline.state import ToolCall
 
 DEFAULT = ShellPolicy.default()
 
@@ -15,6 +17,15 @@ DEFAULT = ShellPolicy.default()
 def decision(policy: ShellPolicy, command: str) -> str:
     """What the policy says, in one word."""
     return policy.judge(command).decision
+
+
+def test_what_only_reads_is_known_beside_a_rule() -> None:
+    """A rule that allows a command does not make it one that only reads, and takes nothing from one that does."""
+    policy = DEFAULT.with_rules(allow=["make *", "ls *"])
+    found = {text: policy.judge(text) for text in ("ls -l", "ls; make x", "make x", "cat f", "#")}
+    assert {verdict.decision for verdict in found.values()} == {"allow"}
+    assert [verdict.only_reads for verdict in found.values()] == [True, False, False, True, True]
+    assert not policy.judge("npm test").only_reads
 
 
 @pytest.mark.parametrize(
@@ -263,4 +274,40 @@ def test_a_rule_that_denies_sees_what_a_loop_names() -> None:
     """A verb that is a loop's variable is the verb that the rule is about."""
     policy = ShellPolicy.default().with_rules(deny=["git log *"])
     assert policy.judge("for v in log; do git $v; done").decision == "deny"
-    assert policy.judge("for v in status log; do git $v; done").decision == "ask"
+    assert policy.judge("for v in status log; do git $v; done").decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/bin/[r]m v",
+        "/bin/r? v",
+        'a=(rm v); "${a[@]}"',
+        "read c <<< rm; $c v",
+        ": ${c:=rm}; $c v",
+        "printf -v c rm; $c v",
+        "env $c v",
+        "hash -p /bin/rm q; q v",
+        "git bisect run rm x",
+        "git submodule foreach rm x",
+    ],
+)
+def test_a_program_that_is_not_known_may_be_the_denied_one(command: str) -> None:
+    """The shell policy denies what a tool rule denies."""
+    assert decision(DEFAULT.with_rules(deny=["rm *"]), command) == "deny"
+    call = ToolCall("1", "bash", {"command": command})
+    assert Rules(deny=["bash(rm *)"]).judge(call).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -name '*.py' | xargs wc -l",
+        'find "$HOME/projects" -type d',
+        "for f in *.py; do grep -n x $f; done",
+        "for t in git node; do command -v $t; done",
+    ],
+)
+def test_a_word_that_is_not_known_is_no_program_where_one_is(command: str) -> None:
+    """A deny rule leaves ordinary lines alone whose program is known."""
+    assert decision(DEFAULT.with_rules(deny=["rm *", "git push *"]), command) == "ask"

@@ -64,8 +64,7 @@ def unconfigured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Monk
         monkeypatch.delenv(name)
     home = tmp_path / "home"
     home.mkdir()
-    for variable in ("HOME", "USERPROFILE", "APPDATA", "PROGRAMDATA"):
-        monkeypatch.setenv(variable, str(home))
+    monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("XDG_CONFIG_DIRS", str(home / "etc"))
     monkeypatch.setenv("NO_PROXY", "*")

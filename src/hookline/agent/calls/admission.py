@@ -15,8 +15,8 @@ from hookline.agent.approvals import (
     Ask,
     allow_edited,
     ask_person,
-    changed_args,
     close_question,
+    find_changed_args,
     is_redacted_edit,
     is_same,
     reopen_question,
@@ -32,7 +32,7 @@ from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError, in_words
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Point, Result
-from hookline.journal import with_changes, with_remembered
+from hookline.journal.fold import remember_answers, with_changes
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     Answer,
@@ -45,7 +45,7 @@ from hookline.state import (
     ToolCall,
     ToolResult,
 )
-from hookline.state.approvals import to_remember
+from hookline.state.pending_step import to_remember
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its class costs more than a name, and these are looked up for every call.
@@ -91,8 +91,11 @@ async def admit(
         approved = msgspec.structs.replace(approved, fingerprint=current.call.fingerprint())
     if current.call.redacted and has_lost_arguments(run, current):
         return refuse_without_arguments(run, current)
-    if spent_limit(run) and (stopped := await _ask_limits(run, current)) is not None:
-        return stopped
+    reached = run.plans.limit_reached
+    if reached is not None and reached(run):
+        stopped = await _ask_limits(run, current)
+        if stopped is not None:
+            return stopped
     plan = run.plans.before_tool_use
     if plan is None:
         return (_refuse_withdrawn(run, current) if run.step.has_withdrawn else None) or MAY_RUN
@@ -100,7 +103,7 @@ async def admit(
     error = _take_changed(run, current, result.context.tool_call)
     if error is not None:
         return await _refuse_invalid(run, current, result.context.tool_call, error)
-    supplied = _supplied_result(current.call, result.context.execution)
+    supplied = _result_for_call(current.call, result.context.execution)
     if result.kind >= _BLOCK:
         return _refuse(run, current, result)
     if current.call.redacted and has_lost_arguments(run, current):
@@ -130,7 +133,8 @@ async def admit_again(run: Run, current: CallInProgress) -> Admission:
     refused = await validate_again(run, current)
     if refused is None and current.call.redacted and has_lost_arguments(run, current):
         refused = refuse_without_arguments(run, current)
-    if refused is None and spent_limit(run):
+    reached = run.plans.limit_reached
+    if refused is None and reached is not None and reached(run):
         refused = await _ask_limits(run, current)
     if refused is not None:
         return refused
@@ -188,7 +192,7 @@ async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> A
             return await _refuse_invalid(run, current, result.context.tool_call, error)
         if result.kind >= _BLOCK:
             return _refuse(run, current, result)
-        supplied = _supplied_result(current.call, result.context.execution)
+        supplied = _result_for_call(current.call, result.context.execution)
         if result.is_asking:
             ask = Ask.of(result)
     if ask is not None:
@@ -292,13 +296,8 @@ def _is_after_valid_call(run: Run, current: CallInProgress) -> bool:
 # --- who is asked about a call ----------------------------------------------------------------------------
 
 
-def spent_limit(run: Run) -> str:
-    """The limit that leaves no room for calls, if one is used up: then the limits are asked, and they stop the run."""
-    limit_reached = run.plans.limit_reached
-    return "" if limit_reached is None else limit_reached(run)
-
-
 async def _ask_limits(run: Run, current: CallInProgress) -> Admission | None:
+    """A limit leaves no room for calls: the limits are asked, and they stop the run."""
     plan = limits_on_calls(run.plans.before_step)
     result = await _ask_hooks(run, current, plan, current.result)
     return _refuse(run, current, result) if result.kind >= _BLOCK else None
@@ -357,7 +356,7 @@ async def _judge_edited(run: Run, current: CallInProgress, decision: Decision) -
         return _deny(run, current, edited_often, "")
     asked = current.approval
     assert asked is not None  # an answer has its question
-    changed = changed_args(asked, decision)
+    changed = find_changed_args(asked, decision)
     if is_redacted_edit(run, changed):
         return refuse_without_arguments(run, current)
     close_question(current)
@@ -372,7 +371,7 @@ def _let_through(supplied: ToolResult | None) -> Admission:
     return MAY_RUN if supplied is None else Admission(_SETTLED, supplied, has_run=True)
 
 
-def _supplied_result(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:
+def _result_for_call(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:
     if execution is None:
         return None
     return msgspec.structs.replace(execution, call_id=call.id, name=call.name)
@@ -449,7 +448,7 @@ def readmit(run: Run, current: CallInProgress) -> bool:
     for approval in waited_for + asked:
         decision = source.known.answers.get(approval.id)
         if decision is not None and decision.remember:
-            run.set_state(with_remembered(run.state, to_remember(approval, decision)))
+            run.set_state(remember_answers(run.state, to_remember(approval, decision)))
     reuse_answers(current, asked, intent.call)
     if prepare(run, current, intent.call) is not None:  # another tool has the name now, or none
         current.call, current.tool = intent.call, None

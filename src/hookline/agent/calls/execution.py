@@ -29,7 +29,6 @@ from hookline.agent.calls.admission import (
     tool_context,
     validate_again,
 )
-from hookline.agent.calls.tool_context import use_in_context
 from hookline.agent.checks import check_kind, check_result, refuse_other_call
 from hookline.agent.children import ChildWaits, abandon_children, recount_children
 from hookline.agent.error_handling import (
@@ -41,7 +40,8 @@ from hookline.agent.error_handling import (
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import find_original
 from hookline.agent.run import Run
-from hookline.agent.run_index import RecordedCall, RunIndex, recorded_exception
+from hookline.agent.run_index import RecordedCall, RunIndex, restore_exception
+from hookline.agent.services import use_in_context
 from hookline.errors import (
     BlockedCallError,
     HookError,
@@ -51,8 +51,7 @@ from hookline.errors import (
 )
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Entry, Kind, Plan, Result, Verdict
-from hookline.hooks.next import RepeatError
-from hookline.hooks.run import run_around
+from hookline.hooks.run import RepeatError, run_around
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -118,11 +117,17 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
             await execute_one(run, ready[0])
         else:
             for batch in _batches(ready):
-                await _run_together(run, batch)
+                await _Batch(run, batch).execute()
         ready = await _deal_with_failures(run, ready) if _has_failed(run, ready) else []
     if is_recorded:
         _fail_as_before(run)
-    await finish_calls(run)
+    if run.plans.after_tool_use is not None:
+        await finish_calls(run)
+        return
+    for current in step.calls:
+        if current.children:
+            await _end_children(run, current)
+        record_result(run, current)
 
 
 def _open_calls(run: Run) -> None:
@@ -333,7 +338,7 @@ def _withhold(run: Run, current: CallInProgress) -> None:
 def _settle_as(run: Run, plan: Plan, current: CallInProgress, result: Result[Any]) -> None:
     """The hooks are done with a call: what they leave of it is its result."""
     shown = current.result
-    current.result = _settled_result(current, run.take(result))
+    current.result = _settle_result(current, run.take(result))
     if not current.errors:
         return
     if current.result is not shown:
@@ -342,7 +347,7 @@ def _settle_as(run: Run, plan: Plan, current: CallInProgress, result: Result[Any
         _drop_error_texts(run, current)
 
 
-def _settled_result(current: CallInProgress, result: Any) -> ToolResult:
+def _settle_result(current: CallInProgress, result: Any) -> ToolResult:
     """The result as the hooks leave it; one they withhold is not kept anywhere."""
     execution: ToolResult = result.context.execution
     refusal = result.refusal if result.kind >= _BLOCK else None
@@ -388,7 +393,7 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
         instead = instead or ErrorInfo(
             type="replaced", message=_REPLACED, error_class=ErrorClass.TOOL
         )
-        run.step.fail(recorded_exception(instead))
+        run.step.fail(restore_exception(instead))
     run.step.replace_errors(tuple(kept) if instead is None else (*kept, instead))
 
 
@@ -455,7 +460,7 @@ async def _fail_again(run: Run, current: CallInProgress, known: ErrorRaised) -> 
     await repeat_recorded_failure(run, known, info, current.call)
     current.errors = (*current.errors, info)
     if known.action == ErrorAction.STOP:
-        current.failure = recorded_exception(info)
+        current.failure = restore_exception(info)
 
 
 def _fail_as_before(run: Run) -> None:
@@ -530,40 +535,54 @@ def _batches(in_progress: list[CallInProgress]) -> Iterator[list[CallInProgress]
         yield batch
 
 
-async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
-    """Run calls beside each other. One that waits for a place has no intent yet, so it cannot be in doubt."""
-    places = {
-        current.tool.name: asyncio.Semaphore(current.tool.concurrency)
-        for current in in_progress
-        if current.tool is not None and current.tool.concurrency is not None
-    }
+class _Batch:
+    """Calls that run beside each other. One that waits for a place has no intent yet, so it cannot be in doubt."""
 
-    # A process that dies while one call is running must not put the others in doubt, which are done. If none is
-    # running any more, the run continues at once, and its next write has them all.
-    at_once = run.commit is not None and run.plans.after_tool_use is None
-    running = len(in_progress)
+    def __init__(self, run: Run, calls: list[CallInProgress]) -> None:
+        self._run = run
+        self._calls = calls
+        self._places = {
+            current.tool.name: asyncio.Semaphore(current.tool.concurrency)
+            for current in calls
+            if current.tool is not None and current.tool.concurrency is not None
+        }
+        # A process that dies while one call is running must not put the others in doubt, which are done. If none is
+        # running any more, the run continues at once, and its next write has them all.
+        self._at_once = run.commit is not None and run.plans.after_tool_use is None
+        self._running = len(calls)
 
-    def keep() -> None:
-        if running:
-            run.durable.flush()
-
-    async def in_place(current: CallInProgress, place: asyncio.Semaphore | None) -> None:
-        nonlocal running
+    async def execute(self) -> None:
+        """Run all of them. Those that have a place share one commit, before any of them starts."""
+        run = self._run
+        starting: list[CallInProgress] = []
+        waiting: list[tuple[CallInProgress, asyncio.Semaphore]] = []
+        for current in self._calls:
+            place = self._places.get(current.call.name)
+            if place is not None and place.locked():
+                waiting.append((current, place))
+                continue
+            if place is not None:
+                await place.acquire()  # it is free, so this does not wait
+            starting.append(current)
+            _intend(run, current)
+        if run.commit is not None:
+            await run.commit()
+        tasks = [asyncio.create_task(self._execute_one(current)) for current in starting]
+        tasks += [asyncio.create_task(self._execute_in_turn(*each)) for each in waiting]
         try:
-            try:
-                await execute_one(run, current)
-            finally:
-                if place is not None:
-                    place.release()
-            if at_once and current.exception is None:
-                if current.children:
-                    await _end_children(run, current)
-                record_result(run, current)
-                asyncio.get_running_loop().call_soon(keep)
-        finally:
-            running -= 1
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        for task in tasks:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error  # an intent could not be written
+        run.durable.flush_soon()
 
-    async def in_turn(current: CallInProgress, place: asyncio.Semaphore) -> None:
+    async def _execute_in_turn(self, current: CallInProgress, place: asyncio.Semaphore) -> None:
+        run = self._run
         await place.acquire()
         try:
             _intend(run, current)
@@ -573,35 +592,28 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
         except BaseException:
             place.release()
             raise
-        await in_place(current, place)
+        await self._execute_one(current)
 
-    starting: list[tuple[CallInProgress, asyncio.Semaphore | None]] = []
-    waiting: list[tuple[CallInProgress, asyncio.Semaphore]] = []
-    for current in in_progress:
-        place = places.get(current.call.name)
-        if place is not None and place.locked():
-            waiting.append((current, place))
-        else:
-            if place is not None:
-                await place.acquire()  # it is free, so this does not wait
-            starting.append((current, place))
-    for current, _ in starting:
-        _intend(run, current)
-    if run.commit is not None:
-        await run.commit()  # one for all of them, before any of them starts
-    tasks = [asyncio.create_task(in_place(*each)) for each in starting]
-    tasks += [asyncio.create_task(in_turn(*each)) for each in waiting]
-    try:
-        await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        raise
-    for task in tasks:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error  # an intent could not be written
-    run.durable.flush_soon()
+    async def _execute_one(self, current: CallInProgress) -> None:
+        """Run a call that has its place, and give the place back."""
+        run, place = self._run, self._places.get(current.call.name)
+        try:
+            try:
+                await execute_one(run, current)
+            finally:
+                if place is not None:
+                    place.release()
+            if self._at_once and current.exception is None:
+                if current.children:
+                    await _end_children(run, current)
+                record_result(run, current)
+                asyncio.get_running_loop().call_soon(self._keep)
+        finally:
+            self._running -= 1
+
+    def _keep(self) -> None:
+        if self._running:
+            self._run.durable.flush()
 
 
 async def execute_one(run: Run, current: CallInProgress) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hookline.agent.calls.execution import (
     finish_calls,
@@ -19,13 +20,13 @@ from hookline.agent.calls.execution import (
 )
 from hookline.agent.children import recount_hook_work
 from hookline.agent.error_handling import Unrecovered, ask_in_step, on_error
-from hookline.agent.hook_services import provide_services
-from hookline.agent.loop.around_step import make_wrapped_step
 from hookline.agent.loop.step import (
     begin_step,
     finish_step,
+    number_step,
     open_step,
     pend_step,
+    record_wrapped_step,
     reopen_step,
     settle_step,
 )
@@ -42,10 +43,13 @@ from hookline.agent.loop.stop import (
 from hookline.agent.loop.turn import take_turn
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.agent.run_index import RunIndex, hook_error_of, recorded_exception
-from hookline.errors import PastError, RunHandedOverError, in_words
-from hookline.flow import ErrorAction, classify
-from hookline.hooks import Plan, run_hooks
+from hookline.agent.run_index import AT_THE_END, RunIndex, hook_error_of, restore_exception
+from hookline.agent.services import provide_services
+from hookline.errors import HookError, PastError, RunHandedOverError, in_words
+from hookline.flow import ErrorAction, ErrorClass, classify
+from hookline.hooks import Entry, Plan, Result, run_hooks
+from hookline.hooks.outcome import check_change
+from hookline.hooks.run import RepeatError, run_around
 from hookline.journal import (
     RECORD_VERSION,
     PromptSubmitted,
@@ -53,9 +57,9 @@ from hookline.journal import (
     RunStarted,
     RunTakenUp,
     StepFinished,
-    start_of,
 )
-from hookline.lifecycle import HookPoint
+from hookline.journal.record import start_of
+from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import (
     AgentState,
     ContinuationDecision,
@@ -89,7 +93,7 @@ async def _drive_to_end(run: Run, prompt: str | UserMessage | None) -> RunResult
     with contextlib.ExitStack() as watches:
         try:
             try:
-                for each in run.source.cancel_sources(run.setup.definition):
+                for each in run.setup.definition.cancel_sources:
                     watches.callback(each.watch(run.token.cancel))
                 if run.inbox is not None and run.parent is None:
                     watches.callback(run.inbox.watch(run.token.cancel))
@@ -140,8 +144,7 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
 
 
 def _has_hooks_at_end(run: Run) -> bool:
-    plans = run.plans
-    return any((plans.output, plans.agent_failed, plans.execution_end, plans.session_end))
+    return any(getattr(run.plans, point) for point in AT_THE_END)
 
 
 def _unless_it_waits(run: Run, ending: Ending) -> Ending:
@@ -265,7 +268,7 @@ def _past_failure(run: Run, known: RunIndex, reason: str) -> Exception:
     last = run.state.last_step if run.state.step_count else None
     for info in (*reversed(known.raised), *(last.errors[::-1] if last is not None else ())):
         if info.message == reason or (not info.message and info.type.endswith(reason)):
-            return recorded_exception(info)
+            return restore_exception(info)
     # The words of a call's error may be withheld there, and those of a hook are the reason itself.
     return hook_error_of(ErrorInfo("", reason)) or PastError("unknown", reason)
 
@@ -500,3 +503,114 @@ async def _lose(run: Run, error: BaseException) -> Ending:
     if decision.action is ErrorAction.IGNORE:
         return outcome_ending(ContinuationOutcome.from_evaluations(run.evaluations))
     return failure_ending(run, error)
+
+
+# --- a step inside the hooks around it: each may change the state before and after, or not make the step ---
+
+
+MakeStep = Callable[[Run, AgentState | None], Awaitable[Ending | None]]
+"""Makes a step. The state is the one before the hooks around it, if there are any."""
+NOT_MADE = "the hook around the step did not run the step"
+MADE_AGAIN = "a hook around the step runs another step"
+
+
+class _Paused(BaseException):
+    """The step waits for a person, so the code of the hooks behind `next` does not run. They cannot catch this."""
+
+
+async def make_wrapped_step(run: Run, make: MakeStep) -> Ending | None:
+    """Make a step inside the hooks around it."""
+    step = _WrappedStep(run, make)
+    outcome: ContinuationOutcome | None = None
+    try:
+        await step.make()
+    except _Paused:
+        pass
+    except HookError as error:
+        decision = await on_error(run, error, ErrorClass.HOOK)
+        if decision.action is ErrorAction.STOP:
+            why = in_words(error)
+            outcome = ContinuationOutcome(False, StopReason.ERROR, None, why, run.evaluations)
+            step.ending = failure_ending(run, error)
+        elif run.is_forbidden and run.error is None:
+            outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+            step.ending = outcome_ending(outcome)
+        elif not step.is_made:
+            return await make(run, None)
+    finally:
+        # Recorded before it is known what a failure leads to, the step would be the end of it after a crash.
+        record_wrapped_step(run, outcome)
+        run.durable.flush()  # hooks are next, and may take their time
+    return step.ending
+
+
+class _WrappedStep:
+    def __init__(self, run: Run, make: MakeStep) -> None:
+        self.run = run
+        self.is_made = False
+        self.ending: Ending | None = None
+        self._make_step = make
+
+    async def make(self) -> None:
+        run = self.run
+        plan = run.plans.around_step
+        assert plan is not None
+        ctx = run.context(HookPoint.AROUND_STEP, step_index=number_step(run))
+        left = await run_around(plan.hooks, ctx, self._inside, run, run.settle, self._check)
+        run.take(Result(left))
+
+    async def _inside(self, ctx: StepHookContext) -> StepHookContext:
+        run = self.run
+        if self.is_made:
+            self._check_again()
+        before = run.state
+        run.take(Result(ctx))
+        if self.is_made:
+            self._record_again()
+            before = run.state
+        self.is_made = True
+        # What hooks changed before the step belongs to it: if the process dies in it, they change it again.
+        self.ending = await self._make_step(run, before)
+        if self.ending is not None and self.ending.status is RunStatus.PAUSED:
+            raise _Paused
+        made = run.state.last_step if run.state.step_count > ctx.step_index else None
+        return run.context(HookPoint.AROUND_STEP, step_index=run.step_index or 0, step=made)
+
+    def _check_again(self) -> None:
+        """Refuse a second step where the first one had effects, was refused, or ended the run for good."""
+        run = self.run
+        if run.step.unrecorded is None:
+            raise RepeatError("it called next a second time, and the first step was not run.")
+        if any(current.started for current in run.step.calls):
+            raise RepeatError(
+                "it called next a second time, and a call of the step has started.",
+                remedy="Call next once, or again only for a step without calls.",
+            )
+        if run.stopping or run.is_forbidden:
+            raise RepeatError("it called next a second time, and the run is stopped.")
+        run.recover()
+
+    def _record_again(self) -> None:
+        """Record the step that was made, with what hooks changed since: it is not the end of the run any more."""
+        run = self.run
+        assert run.step.unrecorded is not None
+        outcome = run.step.unrecorded[0].outcome or ContinuationOutcome()
+        again = replace(
+            outcome,
+            should_continue=True,
+            stop_reason=None,
+            resolved_by=HookPoint.AROUND_STEP.value,
+            reason=MADE_AGAIN,
+        )
+        record_wrapped_step(run, again)
+
+    def _check(self, entry: Entry, given: object, base: StepHookContext) -> StepHookContext:
+        """What a hook returns: the context that `next` gave it, perhaps changed; or, without `next`, its own."""
+        if not isinstance(given, StepHookContext):
+            raise HookError(
+                entry.name, HookPoint.AROUND_STEP, f"it returned {given!r} ({type(given).__name__}).",
+                remedy="Return what `await next(ctx)` gives, perhaps changed.",
+            )  # fmt: skip
+        if not self.is_made and self.ending is None:  # others around it may change what it returned
+            self.ending = Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, NOT_MADE, entry.name)
+        return check_change(entry, base, given, self.run.settle)

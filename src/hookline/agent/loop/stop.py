@@ -14,14 +14,15 @@ import msgspec
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.error_handling import ask_in_step, on_error, on_lost
-from hookline.agent.hook_services import provide_services
 from hookline.agent.loop.step import count_usage, finish_step
 from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
+from hookline.agent.services import provide_services
 from hookline.errors import HookAnswerError, HookError, JournalError, in_words
 from hookline.flow import ErrorClass, classify
 from hookline.hooks import Plan, Point, Result
-from hookline.journal import RunFinished, StatusChanged, counted_on
+from hookline.journal import RunFinished, StatusChanged
+from hookline.journal.fold import add_record_count
 from hookline.lifecycle import AgentContext, HookPoint, SessionHookContext, StopHookContext
 from hookline.state import (
     NO_USAGE,
@@ -363,5 +364,5 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     )
     run.append(finished)
     return msgspec.structs.replace(
-        result, state=counted_on(state, finished), records=tuple(run.durable.records)
+        result, state=add_record_count(state, finished), records=tuple(run.durable.records)
     )

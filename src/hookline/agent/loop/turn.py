@@ -26,6 +26,7 @@ from hookline.state import (
     ContinuationEvaluation,
     InferenceRequest,
     InferenceResponse,
+    Log,
     StopReason,
     UserMessage,
 )
@@ -65,7 +66,7 @@ async def take_turn(run: Run) -> None:
     run.step.messages_asked = messages
     response = supplied
     if response is None and run.source.known.turns:
-        response = await _recorded_response(run)
+        response = await _repeat_response(run)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
@@ -95,7 +96,7 @@ async def take_turn(run: Run) -> None:
     settle_response(run, response, supplied=supplied is not None)
 
 
-async def _recorded_response(run: Run) -> InferenceResponse | None:
+async def _repeat_response(run: Run) -> InferenceResponse | None:
     """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
     turn = run.source.known.turn(run.step_index or 0)
     response = None if turn is None else turn.response
@@ -259,14 +260,14 @@ def _record_request(
     run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
 ) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
-    append = run.append
+    append, asked = run.append, request.messages
     append(
         RequestSent(
             run_id=run.run_id,
             seq=next(run.numbers),
             at=run.at,
             step=run.step_index or 0,
-            messages=len(request.messages),
+            messages=asked.length if type(asked) is Log else len(asked),
             attempt=attempt,
             model=request.model,
             altered=altered,

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from hookline.agent import hook
-from hookline.capabilities.bash.network_needs import needs_network
 from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost_directory_note
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
-from hookline.containment.change_times import changed_since
+from hookline.containment.change_times import find_change_since
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.links import real_path
 from hookline.containment.sandbox import PLACES, Place, is_looser
@@ -129,6 +128,7 @@ class Bash:
         bash, exec_ = _descriptions(self.sandbox, keep=keeps, timeout=self.timeout)
         in_turn = 1 if keeps else None
         pure = {"place": PLACES[0], "network": False} if self.sandbox.can_contain() else {}
+        usual = {"place": self.sandbox.place_of()}
         # What is too long is cut here, where the rest is kept in a file.
         return [
             tool(
@@ -138,8 +138,16 @@ class Bash:
                 max_chars=None,
                 concurrency=in_turn,
                 pure_with=pure,
+                defaults=usual,
             ),
-            tool(self._exec, name="exec", description=exec_, max_chars=None, pure_with=pure),
+            tool(
+                self._exec,
+                name="exec",
+                description=exec_,
+                max_chars=None,
+                pure_with=pure,
+                defaults=usual,
+            ),
             tool(self._runner.poll, name="bash_poll", max_chars=None),
             tool(self._runner.stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
@@ -171,7 +179,7 @@ class Bash:
         new = {*definition.protected_files}.difference(map(str, self.sandbox.paths.keep))
         reached = filter(self.sandbox.can_reach, sorted(new)) if self.sandbox.has_started else ()
         for path in reached:
-            changed = changed_since(path, definition.guarded_since)
+            changed = find_change_since(path, definition.guarded_since)
             if changed or self.sandbox.is_used:
                 raise BuildError(
                     f"'{changed or path}' belongs to a hook or a server of agent '{definition.agent_id}', and a "
@@ -295,7 +303,8 @@ class Bash:
             cwd: The directory to run in, relative to the work directory.
             place: Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
                 in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
-            network: Give this command the network. A person is asked.
+            network: Give this command the network. A person is asked. What needs the user's credentials (git push, a
+                private registry) needs place="host" instead.
         """
         run_id, session = context.state.run_id, self.session_of(context.state)
         request = self._request(context, command, cwd, place, network)
@@ -344,7 +353,8 @@ class Bash:
             cwd: The directory to run in, relative to the work directory.
             place: Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
                 in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
-            network: Give this command the network. A person is asked.
+            network: Give this command the network. A person is asked. What needs the user's credentials (git push, a
+                private registry) needs place="host" instead.
         """
         if not argv or not argv[0]:
             raise ToolError(
@@ -540,13 +550,12 @@ class ShellGuard:
             if verdict.decision == "allow" and bash.session_of(state).env:
                 return Judgement("", (_VARIABLES,))
             reasons = _on_the_host(verdict)
-            only_reads = not reasons and not self._is_by_rule(bash, call, state)
-            return Judgement("", reasons, only_reads=only_reads)
-        inside = self._reasons_inside(bash, place, call, state, verdict)
+            return Judgement("", reasons, only_reads=not reasons and verdict.only_reads)
+        inside = self._reasons_inside(bash, place, call, verdict)
         return Judgement("", tuple(inside), verdict.env_files)
 
     def _reasons_inside(
-        self, bash: Bash, place: Place, call: ToolCall, state: AgentState, verdict: ShellVerdict
+        self, bash: Bash, place: Place, call: ToolCall, verdict: ShellVerdict
     ) -> list[str]:
         """Why a person is asked about a command where there is a sandbox: most are simply contained."""
         reasons = []
@@ -558,7 +567,7 @@ class ShellGuard:
             reasons.append(f"it would write in {bash.sandbox.root}")
         if place == "workspace" and bash.reaches_journal:
             reasons.append("it could change the journal, which is in the work directory")
-        if place == "workspace" and self._is_network_asked(bash, call, state, verdict):
+        if place == "workspace" and call.args.get("network"):
             reasons.append("it would have the network")
         hidden = [path for path in verdict.env_files if not bash.is_shown(path)]
         if hidden and place != "host":
@@ -567,25 +576,6 @@ class ShellGuard:
         if verdict.decision != "allow" and (reasons or removes or self._bash.ask == "always"):
             reasons.append(verdict.reason)
         return reasons
-
-    def _is_network_asked(
-        self, bash: Bash, call: ToolCall, state: AgentState, verdict: ShellVerdict
-    ) -> bool:
-        """Whether a person is asked about the network: not if a rule of the user's allows the command."""
-        if call.args.get("network"):
-            return True
-        if not needs_network(command_of(call.args) or ""):
-            return False
-        return verdict.decision != "allow" or not self._is_by_rule(bash, call, state)
-
-    def _is_by_rule(self, bash: Bash, call: ToolCall, state: AgentState) -> bool:
-        """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
-        from hookline.containment import ShellPolicy
-
-        where = directory_of(bash, call, state)
-        # A policy of somebody else's may have no rules to be left out.
-        plain = getattr(self._bash.policy, "without_rules", ShellPolicy.default)()
-        return bool(plain.judge(command_of(call.args) or "", **where).decision != "allow")
 
     def owner(self, ctx: ToolHookContext) -> Bash | None:
         """The capability whose tool will run: in a child it may be another one, or none."""

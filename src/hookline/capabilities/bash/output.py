@@ -18,6 +18,7 @@ from typing import IO
 
 from hookline._temporary import temporary_directory
 from hookline.containment.sandbox import Excerpt, Place
+from hookline.containment.sandbox.tables import HELD
 from hookline.errors import BuildError
 
 _FILES = 64
@@ -170,14 +171,15 @@ _BLANK = re.compile(r"\s")
 _WORD = 300
 """Letters of a word that is cut in two which are left out with the rest: half a token is not known to be one."""
 
+_HELD_NAMES = "|".join(map(re.escape, (".git", ".github", *HELD)))
+_CREDENTIALS = (
+    'one that needs the user\'s credentials (git push, a private registry) needs place="host"'
+)
 _HINTS: tuple[tuple[re.Pattern[str], Mapping[Place, str]], ...] = (
     (
         re.compile(
             r"read-only file system|\bEROFS\b|readonly database|unable to open database file"
-            r"|device or resource busy"
-            r"|\.(git|github|claude|codex|gemini|cursor|vscode|idea|hookline|devcontainer|envrc|mcp\.json"
-            r"|agents|husky|windsurf|cursorrules|windsurfrules)\b[^\n]*: "
-            r"(Not a directory|File exists|No such device)",
+            rf"|device or resource busy|({_HELD_NAMES})\b[^\n]*: (Not a directory|File exists|No such device)",
             re.IGNORECASE,
         ),
         {
@@ -196,9 +198,17 @@ _HINTS: tuple[tuple[re.Pattern[str], Mapping[Place, str]], ...] = (
         ),
         {
             "read-only": 'there is no network in the read-only place; network=true with place="workspace" gives it to '
-            "one command, if a person agrees",
-            "workspace": "there is no network here; network=true gives it to one command, if a person agrees",
+            f"one command, if a person agrees; {_CREDENTIALS}",
+            "workspace": "there is no network here; network=true gives it to one command, if a person agrees; "
+            f"{_CREDENTIALS}",
         },
+    ),
+    (
+        re.compile(
+            r"Permission denied \(publickey|could not read (Username|Password)|Host key verification failed"
+            r"|Authentication failed|\bENEEDAUTH\b"
+        ),
+        dict.fromkeys(("read-only", "workspace"), f"there are no credentials here; {_CREDENTIALS}"),
     ),
 )
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from hookline._aio import call_in_thread
-from hookline.capabilities.bash.network_needs import NetworkGrant, needs_network, network_grant
 from hookline.capabilities.bash.output import (
     Output,
     ProgressMessages,
@@ -160,14 +159,17 @@ class CommandRunner:
         *,
         alone: bool = True,
     ) -> tuple[RunningCommand, str]:
-        """Start a command; with a note on where that is, and on what it was not granted, if there is one.
+        """Start a command; with a note if that is not where it was to be.
 
         Beside one on the host no contained one starts, unless it is to continue in the background (`alone=False`).
         """
         request, note = self._choose_directory(request)
-        given = await self._find_grant(request)
         is_on_host = self.sandbox.place_of(request.place) == "host"
-        grant = replace(given.grant, alone=alone) if is_on_host else given.grant
+        grant = SandboxGrant(
+            network=request.network and not is_on_host,
+            reveal=request.env_files,
+            alone=alone and is_on_host,
+        )
         running = await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
             cwd=self._directory(request),
@@ -177,7 +179,7 @@ class CommandRunner:
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,
         )
-        return running, note + (f"\n[{given.note}]" if given.note else "")
+        return running, note
 
     def _variables(self, request: CommandRequest) -> Mapping[str, str]:
         """What a command gets beside the variables that all commands get."""
@@ -218,18 +220,7 @@ class CommandRunner:
         place = self.sandbox.place_of(request.place)
         if place == "host":
             return self.sandbox.status.contained
-        return place == "workspace" and (request.network or needs_network(request.text))
-
-    async def _find_grant(self, request: CommandRequest) -> NetworkGrant:
-        """What a person or a rule has granted to this command."""
-        shown = request.env_files
-        if request.place == "host" or not self.is_outside(request):
-            return NetworkGrant(SandboxGrant(reveal=shown))
-        given = await asyncio.to_thread(
-            network_grant, request.text, self._directory(request), self.sandbox
-        )
-        grant = given.grant
-        return replace(given, grant=replace(grant, reveal=(*grant.reveal, *shown)))
+        return request.network
 
     def _result_text(self, running: RunningCommand, output: Output, seconds: float) -> str:
         text = format_output(output.excerpt, output.note).rstrip()

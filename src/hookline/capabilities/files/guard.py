@@ -8,22 +8,20 @@ from collections.abc import Iterable
 from contextvars import ContextVar
 
 from hookline.containment import FileJail
-from hookline.containment.change_times import changed_since
+from hookline.containment.change_times import find_change_since
 from hookline.containment.jail import first_of
 from hookline.containment.links import real_path
 from hookline.containment.session_files import is_readable
 from hookline.errors import BuildError, FileJailError, FileKindError, NoSuchFileError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
+from hookline.permissions.names import SHOWING, WRITING
 from hookline.secret_tables import is_env_file
 from hookline.state import ToolCall
 
-READING, WRITING = ("read", "list", "glob", "search"), ("write", "edit")
-SHOWING = ("read", "search", "edit")
-"""Tools whose results show what is in a file that they are given."""
 _MOST_WRITTEN = 1000
 """Paths of calls that were never judged."""
-MATCHER = f"/^({'|'.join((*READING, *WRITING))})$/"
+MATCHER = "/^(read|list|glob|search|write|edit)$/"
 
 
 class Guard:
@@ -44,6 +42,7 @@ class Guard:
         self._real_root = real_path(jail.root)
         self._held: frozenset[str] = frozenset()
         """Files and directories by which the agent is guarded, as whole paths."""
+        self._journals: frozenset[str] = frozenset()
         self._has_changed_files = False
         self._written: dict[tuple[str, str], str] = {}
         """The paths of calls as a model wrote them, by run and call, if links were in them."""
@@ -53,12 +52,16 @@ class Guard:
         new = frozenset(paths) - self._held
         inside = (path for path in new if path.startswith(f"{self._real_root}/"))
         for path in inside if self._has_changed_files else ():
-            if changed := changed_since(path, since):
+            if changed := find_change_since(path, since):
                 raise BuildError(
                     f"'{changed}' belongs to a hook or a server, and `write` or `edit` may have changed it.",
                     remedy="Look at the change, and build the agent of the hook after it.",
                 )
         self._held |= new
+
+    def hold_journals(self, paths: Iterable[str]) -> None:
+        """Change none of these journals, nor what is beside them: a file there can change what is on record."""
+        self._journals |= frozenset(paths)
 
     def resolve(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """Put where a path leads in its place, if there is a link in it: every policy judges that, and the tool opens
@@ -139,7 +142,9 @@ class Guard:
         ):
             return f"'{path}' is an environment file, which may hold secrets"
         above = os.path.basename(self._real_root)
-        if call.name in WRITING and first_of(true.split("/"), self._asked, above):
+        if call.name in WRITING and (
+            first_of(true.split("/"), self._asked, above) or self._is_obeyed(true)
+        ):
             return f"'{path}' is followed by agents, or run by other programs, that work here later"
         return ""
 
@@ -160,6 +165,8 @@ class Guard:
                         f"'{path}' belongs to a hook or a server of this agent, or is in the directory of its scripts, "
                         "so it cannot be changed here; the user can change it outside of the run"
                     )
+                if changes and self._is_of_journal(true):
+                    return f"'{path}' is the journal of this agent, or belongs to it"
                 self._has_changed_files = self._has_changed_files or changes
             if isinstance(pattern, str):
                 refuse_leading_out(pattern)
@@ -173,6 +180,15 @@ class Guard:
         full = f"{os.path.normpath(f'{self._real_root}/{true}')}/"
         inside = (each for each in self._held if each.startswith(f"{self._real_root}/"))
         return any(full.startswith(f"{each}/") for each in inside)
+
+    def _is_of_journal(self, true: str) -> bool:
+        full = os.path.normpath(f"{self._real_root}/{true}")
+        return any(full == each or full.startswith(f"{each}-") for each in self._journals)
+
+    def _is_obeyed(self, true: str) -> bool:
+        from hookline.containment.sandbox.work_tree import is_obeyed  # takes a while to load
+
+        return is_obeyed(self._real_root, true)
 
     def _has_moved(self) -> bool:
         """Whether another directory is in the place of the root: what its name says of it is not true any more."""

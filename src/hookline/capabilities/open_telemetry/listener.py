@@ -168,6 +168,8 @@ class RunTracer:
 
     def _identify(self, spans: RunSpans, whose: RunStarted | AgentState) -> None:
         """Say whose run it is. The record of a run that is taken up does not."""
+        if isinstance(whose, RunStarted):  # a worker has taken it up before it began
+            spans.run.span.set_attribute("hookline.run.resumed", whose.resumed)
         spans.agent_id = whose.agent_id
         name = agent_name(spans.agent_id)
         spans.run.span.set_attributes({names.AGENT_ID: spans.agent_id, **name})

@@ -26,7 +26,7 @@ from hookline.markdown import SkillLibrary
 from hookline.providers.catalogue import full_name
 from hookline.state import RunStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.problems import closest, did_you_mean
+from hookline.tools.arguments import closest, did_you_mean
 
 ALIASES = frozenset({"sonnet", "opus", "haiku", "fable", "best", "default"})
 """Names for models that mean something where other agents run. Without a mapping the starter's model is used."""

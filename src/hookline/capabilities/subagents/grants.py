@@ -22,7 +22,7 @@ from hookline.markdown.tool_names import (
 )
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
-from hookline.tools.problems import closest, did_you_mean
+from hookline.tools.arguments import closest, did_you_mean
 
 TOOL = "spawn_subagent"
 _SKILLS = "load_skill"
@@ -187,7 +187,8 @@ def denial_policies(member: Subagent) -> Iterator[Registration]:
     )
 
     def deny(ctx: ToolHookContext) -> HookOutcome | None:
-        ruling = rules.judge(ctx.tool_call)
+        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
+        ruling = rules.judge(ctx.tool_call, defaults={} if tool is None else tool.defaults)
         if ruling.decision != "deny":
             return None
         return HookOutcome.block(f"subagent '{member.name}' may not use {ruling.rule}")

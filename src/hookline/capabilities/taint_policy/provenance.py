@@ -223,7 +223,7 @@ class Provenance:
                 source = self._taint(identifier)
                 if source is not None:
                     yield TaintedValue(argument, written, source)
-            source = self._copied_from(found)
+            source = self._find_source(found)
             if source is not None:
                 yield TaintedValue(argument, value, source)
 
@@ -252,7 +252,7 @@ class Provenance:
                         names = _find_arguments(texts, letters)
                         yield names, TaintedValue(" and ".join(names), form.strip(), source)
 
-    def _copied_from(self, found: list[str]) -> str | None:
+    def _find_source(self, found: list[str]) -> str | None:
         """Where most of a longer text comes from, in phrases that are not the user's."""
         copied = set[int]()
         for each in self._lineage():

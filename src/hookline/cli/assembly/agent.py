@@ -18,7 +18,6 @@ from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import print_text
 from hookline.command_hooks import CommandHooks, Level
-from hookline.command_hooks.trusted_files import MOVE_IT, exposure
 from hookline.config import Settings
 from hookline.config.locations import data_folder
 from hookline.config.schema import AgentSettings
@@ -135,16 +134,17 @@ def _with_additions(agent: Agent, additions: AgentAdditions) -> Agent:
             for registration in each.hooks()
         ),
     )
-    return Agent(
-        msgspec.structs.replace(
-            definition,
-            driver=definition.driver if additions.driver is None else additions.driver,
-            registrations=registrations,
-            plans=Plans(registrations),
-            listeners=(*definition.listeners, *additions.listeners),
-            journal=additions.journal if definition.journal is None else definition.journal,
-        )
+    definition = msgspec.structs.replace(
+        definition,
+        driver=definition.driver if additions.driver is None else additions.driver,
+        registrations=registrations,
+        plans=Plans(registrations),
+        listeners=(*definition.listeners, *additions.listeners),
+        journal=additions.journal if definition.journal is None else definition.journal,
     )
+    for protect in definition.protectors:  # they have not seen the journal yet
+        protect(definition)
+    return Agent(definition)
 
 
 # --- the user's own agent -----------------------------------------------------------------------------
@@ -322,25 +322,21 @@ async def _open_servers(settings: Settings, stack: contextlib.AsyncExitStack) ->
             else:
                 cwd = settings.project if each.cwd is None else settings.project / each.cwd
                 env, program = _expand(each.env, where), each.command or ""
-                made = McpServer.stdio(program, each.args, env=env, cwd=cwd, **common)
-                servers.append(_with_search(made, settings))
+                files = [settings.project / name for name in each.files]
+                made = McpServer.stdio(program, each.args, env=env, cwd=cwd, files=files, **common)
+                servers.append(_with_trusted_files(made, settings))
     pins = data_folder(os.environ) / "pins.json"
     pins.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return await stack.enter_async_context(McpServers(*servers, pins=pins))
 
 
-def _with_search(server: McpServer, settings: Settings) -> McpServer:
-    """A server with the variables by which it finds programs and modules: those of hooks."""
+def _with_trusted_files(server: McpServer, settings: Settings) -> McpServer:
+    """A server that finds programs and modules as hooks do, and starts only while its files are what they are now."""
     command, name, project = cast("ServerCommand", server.target), server.name, settings.project
     origins = (settings.where("mcp", name, key) for key in ("command", "args"))
     level = Level.PROJECT if any(each.startswith(f"{project}/") for each in origins) else Level.USER
-    words = exposure(command.as_hook(level), project)
-    if words:
-        raise ConfigError(
-            f"the MCP server '{name}' cannot be protected from commands: {words}.",
-            remedy=f"{MOVE_IT[0].upper()}{MOVE_IT[1:]}.",
-        )
-    return msgspec.structs.replace(server, target=command.with_search(level, project))
+    command = command.with_search(level, project).pin_files(level, project)
+    return msgspec.structs.replace(server, target=command)
 
 
 def _expand(values: Mapping[str, str], where: str) -> dict[str, str]:

@@ -48,6 +48,7 @@ def command_hooks(settings: Settings, folder: Path) -> CommandHooks | None:
         skills=pages.get("skills", ()),
         failures={} if settings.is_bare else _failures(settings, is_theirs=False),
         project_failures={} if settings.is_bare else _failures(settings, is_theirs=True),
+        files=settings.configuration.hook_files,
     )
     if not (found.handlers or found.warnings or pages):
         return None
@@ -166,6 +167,8 @@ def handler_of(hook: HookSettings, where: str, project: Path) -> Any:
             spec[name] = getattr(hook, name)
     if hook.env:
         spec["env"] = dict(hook.env)
+    if hook.files:
+        spec["files"] = list(hook.files)
     if hook.headers:
         spec["headers"] = dict(hook.headers)
         spec["allowed_env"] = [

@@ -22,8 +22,8 @@ from hookline.cli.project_modules import import_from_source, importable
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import Settings
 from hookline.config.locations import own_file
+from hookline.config.module_files import find_module_files
 from hookline.config.schema import HookSettings, MatchSettings
-from hookline.config.script_dependencies import find_module_files
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import ConfigError

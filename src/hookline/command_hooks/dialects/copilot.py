@@ -53,7 +53,7 @@ from hookline.command_hooks.handler import (
     texts_of,
 )
 from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, whole_expression
-from hookline.command_hooks.trusted_files import script_paths
+from hookline.command_hooks.trusted_files import find_scripts
 from hookline.flow import ErrorClass
 from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
 from hookline.state import AssistantMessage, Message, ToolMessage, UserMessage
@@ -443,7 +443,7 @@ def with_known_fields(handler: Handler, project: Path, *, is_vscodes: bool) -> H
     """
     if handler.kind != "command":
         return handler
-    texts = (handler.command, *(handler.argv or ()), *map(_text, script_paths(handler, project)))
+    texts = (handler.command, *(handler.argv or ()), *map(_text, find_scripts(handler, project)))
     words = words_in("\n".join(texts))
     names_tools = not words.isdisjoint({*_ITS_OWN, _CLAUDES, _COPILOTS})
     if is_vscodes and not handler.matcher and not names_tools:

@@ -53,7 +53,7 @@ from hookline.lifecycle import (
     HookPoint,
 )
 from hookline.shell_text import UNKNOWN
-from hookline.shell_text.started import StartSearch
+from hookline.shell_text.command_search import find_commands
 from hookline.state import (
     AssistantMessage,
     Message,
@@ -580,9 +580,7 @@ def _directory(source: HookSource, command: str) -> str:
     beside = Path(source.path).parent
     if source.level in (Level.USER, Level.MANAGED):
         return str(beside)
-    search = StartSearch({})
-    search.search(command)
-    for word, *_ in search.started:
+    for word in (word for argv in find_commands(command) or () for word in argv):
         if "/" in word and not Path(word).is_absolute() and UNKNOWN not in word:
             is_only_beside = (beside / word).is_file() and not (beside.parent / word).is_file()
             return str(beside) if is_only_beside else ""

@@ -262,18 +262,21 @@ class _HookTable(msgspec.Struct, frozen=True, rename={"rule": "if", "is_async": 
     name: str = ""
     env: dict[str, str] = {}
     cwd: str = ""
+    files: tuple[_Word, ...] = ()
     is_async: bool = False
 
 
 _KEYS = _HookTable.__struct_encode_fields__
 _SAME_IN_HANDLER = (
     "command", "argv", "url", "headers", "allowed_env", "matcher", "rule", "timeout", "is_async", "env", "cwd",
+    "files",
 )  # fmt: skip
 _REMEDIES = {
     "argv": "Give the program and its arguments in a list.",
     "allowed_env": "Give names of variables in a list.",
     "headers": "Give texts by their names.",
     "env": "Give texts by their names.",
+    "files": "Give names of files and directories in a list.",
     "timeout": "Give seconds above zero.",
     "on_failure": "Use 'closed' or 'open'.",
     "async": "Use true or false.",

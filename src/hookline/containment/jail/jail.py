@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from hookline.containment.git_directory import PARTS_OF_GIT, is_git_directory
 from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
 from hookline.containment.jail.directory import (
@@ -52,7 +51,13 @@ from hookline.containment.jail.paths import (
 )
 from hookline.containment.jail.steps import open_by_steps, resolve
 from hookline.containment.links import real_path
-from hookline.containment.protected import PROTECTED, VERSION_CONTROL, user_configuration
+from hookline.containment.protected import (
+    PARTS_OF_GIT,
+    PROTECTED,
+    VERSION_CONTROL,
+    is_git_directory,
+    user_configuration,
+)
 from hookline.errors import (
     FileJailError,
     FileKindError,
@@ -101,7 +106,7 @@ class FileJail:
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
         self.links = links
-        self.way = openat2.checked_way(way)
+        self.way = openat2.check_way(way)
         """How paths are opened: `openat2` or `steps`."""
         self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
@@ -216,7 +221,7 @@ class FileJail:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
         asked = self._read_path(path)
         fd, true = self._open(asked, _READ_DIRECTORY)
-        with self._own_words(asked), closing(fd):
+        with self._own_words(asked), close_at_end(fd):
             if os.fstat(fd).st_nlink == 0:
                 raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
             found = entries_of(fd, "/".join(true))
@@ -261,7 +266,7 @@ class FileJail:
         """What the system knows of a file or directory; nothing is opened for it."""
         asked = self._read_path(path)
         fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
-        with closing(fd):
+        with close_at_end(fd):
             return os.fstat(fd)
 
     def exists(self, path: AnyPath) -> bool:
@@ -316,7 +321,7 @@ class FileJail:
                 with contextlib.suppress(FileExistsError):
                     return self._create(asked, flags)
             else:
-                return _checked_file(asked, fd, flags, writes)
+                return _check_file(asked, fd, flags, writes)
         raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
     def _create(self, asked: JailPath, flags: int) -> int:
@@ -373,7 +378,7 @@ class FileJail:
                 raise
             make_directories(self._fd, true)
             fd = self._strictly(true, _READ_DIRECTORY)
-        with closing(fd):
+        with close_at_end(fd):
             yield fd
 
     # --- refusing -----------------------------------------------------------------------------------
@@ -476,7 +481,7 @@ class FileJail:
 
 
 @contextlib.contextmanager
-def closing(fd: int) -> Iterator[int]:
+def close_at_end(fd: int) -> Iterator[int]:
     """Close a descriptor at the end."""
     try:
         yield fd
@@ -504,7 +509,7 @@ def _system_around(real: str) -> Parts:
             continue  # what is in the root is looked at each time
         if os.path.basename(path) in VERSION_CONTROL:
             return (os.path.basename(path),)
-        with contextlib.suppress(OSError), closing(os.open(path, _READ_DIRECTORY)) as fd:
+        with contextlib.suppress(OSError), close_at_end(os.open(path, _READ_DIRECTORY)) as fd:
             if is_git_directory(present(fd, PARTS_OF_GIT)):
                 return (".git",)
     return ()
@@ -521,7 +526,7 @@ def _open_root(root: Path) -> int:
         ) from None
 
 
-def _checked_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
+def _check_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
     """The descriptor, if what it opens is a plain file that may be used like this."""
     try:
         found = os.fstat(fd)

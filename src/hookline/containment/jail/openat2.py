@@ -102,7 +102,7 @@ def is_available() -> bool:
         os.close(start)
 
 
-def checked_way(way: Way) -> Way:
+def check_way(way: Way) -> Way:
     """How paths are opened here, if it can be done as asked."""
     if way not in ("auto", "openat2", "steps"):
         raise UsageError(f"way={way!r} is not known.", remedy="Use 'auto', 'openat2' or 'steps'.")

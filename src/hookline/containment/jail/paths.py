@@ -6,15 +6,15 @@ Nothing is decoded that is not a path.
 from __future__ import annotations
 
 import errno
-import fnmatch
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from hookline.errors import BadPathError, OutsideJailError, UsageError
+from hookline.wildcards import compile_entries
 
 Parts = tuple[str, ...]
 LONGEST = 4095
@@ -154,22 +154,19 @@ def first_of(parts: Iterable[str], names: frozenset[str], above: str = "") -> st
     """
     if not names:
         return ""
-    fits, before = _pattern(names), plain(above)
+    fits, before = _wild(names), plain(above)
     for part in parts:
         name = plain(part)
         pair = f"{before}/{name}"
-        if name in names or pair in names or fits(pair):
+        if name in names or pair in names or fits.match(pair):
             return part
         before = name
     return ""
 
 
 @lru_cache(maxsize=64)
-def _pattern(names: frozenset[str]) -> Callable[[str], object]:
-    """Patterns for a name behind that of its directory: there is one slash in it, so `*` does not go past it."""
-    given = sorted(filter(_WILD.search, names))
-    wild = [fnmatch.translate(name if "/" in name else f"*/{name}") for name in given]
-    return re.compile("|".join(wild)).match if wild else lambda _: None
+def _wild(names: frozenset[str]) -> re.Pattern[str]:
+    return compile_entries(filter(_WILD.search, names))
 
 
 def within(parts: Sequence[str], places: Iterable[Sequence[str]]) -> str:

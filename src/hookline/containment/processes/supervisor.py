@@ -201,7 +201,7 @@ class ProcessSupervisor:
         until = time.monotonic() + _LONGEST_END
         while time.monotonic() < until:
             _send_signal(-program.pid, _KILL)
-            left = [pid for pid in _started_by(program) if _send_signal(pid, _KILL)]
+            left = [pid for pid in _find_descendants(program) if _send_signal(pid, _KILL)]
             self._see_exits()
             if not left and program.code is not None:
                 break
@@ -352,7 +352,7 @@ def set_mark(pid: int, mark: int | None) -> None:
         pass
 
 
-def _started_by(program: SupervisedProgram) -> list[int]:
+def _find_descendants(program: SupervisedProgram) -> list[int]:
     """The living processes that a program has started, in whatever group and session they are."""
     children: dict[int, list[int]] = {}
     for pid, parent in living_parents().items():

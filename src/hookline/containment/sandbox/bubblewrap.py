@@ -132,7 +132,7 @@ class Arrangement:
         """What can be written, by its path inside, held open: a command of a directory above could put a link there."""
         rules, self._rules = os.pipe()
         self._fds.append(rules)
-        self._filter = filter_program(unix_sockets=job.grant.unix_sockets)
+        self._filter = filter_program()
         try:
             for inside, path in view.places(job.place):
                 self._roots[inside] = open_directory(path)
@@ -156,7 +156,7 @@ class Arrangement:
             *_isolation(program, grant),
             *plan.options(),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
-            *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
+            *(word for item in job.env.items() for word in ("--setenv", *item)),
         ]
         # Each word is ended, not only parted from the next: else an empty one at the end would be none.
         text = "".join(f"{word}\0" for word in options).encode(errors="surrogateescape")
@@ -208,12 +208,12 @@ class Arrangement:
         with contextlib.ExitStack() as all_of_them:  # also after one that raises
             for protection in reversed(self._held):
                 all_of_them.callback(protection.release)
-        return self.moved_aside
+        return self.moved_files
 
     @property
-    def moved_aside(self) -> list[str]:
+    def moved_files(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
-        return [path for protection in self._held for path in protection.moved_aside]
+        return [path for protection in self._held for path in protection.moved_files]
 
     def check(self) -> None:
         """Move aside what the command has made so far and nobody is to obey."""
@@ -509,7 +509,7 @@ class BubblewrapCommand(RunningCommand):
         """Look at what it has left behind so far."""
         if self.is_running:
             self._arrangement.check()
-            self.set_aside = tuple(self._arrangement.moved_aside)
+            self.set_aside = tuple(self._arrangement.moved_files)
 
     async def _put_away(self) -> None:
         self._clear_set_ids()

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -36,23 +36,16 @@ class SandboxGrant:
     """The network of the machine, with names looked up as outside."""
     reveal: tuple[str, ...] = ()
     """Secrets of the table that this command may read, as `~/.ssh`."""
-    unprotected: tuple[str, ...] = ()
-    """Protected names that this command may change, as `.git/config`."""
-    unix_sockets: bool = False
-    """Whether it may talk to unix sockets."""
     alone: bool = False
-    """Whether no other command may run in its directory meanwhile, as with `unprotected`: what this one reads there, as
-    `.git/config`, says what it does with what it is given."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    """Whether no other command may run in its directory meanwhile: what this one reads there, as `.git/config`, says
+    what it does with what it is given."""
 
     def __post_init__(self) -> None:
-        for name in ("reveal", "unprotected"):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                raise UsageError(
-                    f"{name}={value!r} is one text, and a list is expected.",
-                    remedy=f"Write {name}=({value!r},).",
-                )
+        if isinstance(self.reveal, str):
+            raise UsageError(
+                f"reveal={self.reveal!r} is one text, and a list is expected.",
+                remedy=f"Write reveal=({self.reveal!r},).",
+            )
 
 
 NOTHING = SandboxGrant()

@@ -18,8 +18,8 @@ from hookline.containment.git_settings import settings_of_user
 from hookline.containment.links import MOST_LINKS, inside_any, links_and_target, real_path
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.mount_table import second_paths
-from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
-from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
+from hookline.containment.sandbox.tables import EMPTIED, SYSTEM, TOOL_VARIABLES
+from hookline.secret_tables import INSTALLATIONS, SECRET_ENDINGS, SECRET_FILES
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
 """Numbers of users who are people."""
@@ -236,7 +236,7 @@ def git_configuration(root: str) -> bytes:
     lines = []
     for key, value in settings_of_user(root, _GIT_KEY):
         section, _, name = key.partition(".")
-        lines.append(f"[{section}]\n\t{name} = {_git_quoted(value)}\n")
+        lines.append(f"[{section}]\n\t{name} = {_quote_for_git(value)}\n")
     return "".join(lines).encode(errors="surrogateescape")
 
 
@@ -248,7 +248,7 @@ def ignore_file() -> list[str]:
     return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
 
 
-def _git_quoted(value: str) -> str:
+def _quote_for_git(value: str) -> str:
     escaped = (
         value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     )

@@ -58,7 +58,7 @@ class SandboxLimits:
                 )
 
 
-def checked_timeout(seconds: float | None) -> float | None:
+def check_timeout(seconds: float | None) -> float | None:
     """A time-out that can be kept, or an error that says why not."""
     if seconds is None or (
         isinstance(seconds, int | float) and seconds > 0 and math.isfinite(seconds)

@@ -85,9 +85,8 @@ class FileView:
             return []
         for root in self.roots:
             check_name(root, self.paths)
-        left_out = (*self.paths.unprotected, *grant.unprotected)
-        alone = grant.alone or bool(grant.unprotected)
-        held = [Protection(root, self.paths, left_out, alone=alone) for root in self.roots]
+        left_out = self.paths.unprotected
+        held = [Protection(root, self.paths, left_out, alone=grant.alone) for root in self.roots]
         if self.paths.tmp is not None:
             # A link can lead there from the work directory. What is in it has another path inside, and is not kept.
             held.append(Protection(Path(self.paths.tmp).resolve(), None, left_out, keeps=False))

@@ -12,7 +12,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sized
-from typing import NamedTuple
 
 from hookline.containment.git_settings import is_plain, settings_in, system_files, user_files
 from hookline.containment.links import real_path
@@ -28,37 +27,32 @@ _IS_SCRIPT = re.compile(
     r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?|\.hgsub|\.sl/config)",
     re.DOTALL,
 )
+_HOOK_DIRECTORIES = ("core.hookspath", "init.templatedir")
+"""Git runs what is in the first. It copies the second into each new repository, with its hooks."""
 _HG_INCLUDE = re.compile(r"(?m)^%include\s+(\S.*?)\s*$")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
 _WORD = re.compile(r"[^\s=:,;()\[\]{}\"'|&<>$`!]+")
 
 
-class _Setting(NamedTuple):
-    file: str
-    key: str
-    value: str
-
-
-def named_by_git(top: str) -> list[str]:
+def files_named_by_git(top: str) -> list[str]:
     """Whole paths that git's settings in a repository name, and the files that these settings are in.
 
     The repository's own files are among them only if they include a file or say where hooks are.
     """
     git, common = git_directories(top)
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
-    settings = list(_settings([*system_files(), *user_files(), *own]))
-    trees = [_join(git, each.value) for each in settings if each.key == "core.worktree"]
+    files = _settings([*system_files(), *user_files(), *own])
+    found = [file for file in files if file not in own]
+    settings = [(file, key, value) for file in files for key, value in files[file]]
+    trees = [_join(git, value) for _, key, value in settings if key == "core.worktree"]
     starts = list(dict.fromkeys((top, *trees, *_linked_trees(common))))
-    found: list[str] = []
     for file, key, value in settings:
-        is_name = key == "core.hookspath" or key.startswith(("include.", "includeif."))
-        found += (path for path in (file, real_path(file)) if is_name or path not in own)
-        if key == "core.hookspath":
-            found += (_join(start, value) for start in starts)
+        if key in _HOOK_DIRECTORIES:
+            found += (file, *(_join(start, value) for start in starts))
             found += (turn for start in starts for turn in turns(start, value))
         elif key.startswith(("include.", "includeif.")):
-            found += _find_included(file, value)
+            found += (file, *_find_included(file, value))
             found += turns(os.path.dirname(file), value)
         elif not is_plain(key, value):
             found += _files_in(value, starts)
@@ -77,15 +71,16 @@ def turns(base: str, path: str) -> Iterator[str]:
 
 def hooks_of_user(top: str) -> list[str]:
     """Where the user's own settings place hooks. Settings in `top`, which commands can write, do not count."""
-    settings = _settings([*system_files(), *user_files()])
+    files = _settings([*system_files(), *user_files()])
     return [
         value
-        for file, key, value in settings
+        for file, settings in files.items()
+        for key, value in settings
         if key == "core.hookspath" and not f"{real_path(file)}/".startswith(f"{top}/")
     ]
 
 
-def named_by_script(path: str) -> list[str]:
+def files_named_by_script(path: str) -> list[str]:
     """Existing files that words of an `.envrc`, `hgrc`, `.hgsub` or file of mise name, and what these load or include.
 
     That counts also while it is missing: many an `.envrc` has `dotenv_if_exists` in it and nothing else.
@@ -95,7 +90,7 @@ def named_by_script(path: str) -> list[str]:
     starts = [os.path.dirname(path)]
     while len(starts) < _STARTS:
         starts.append(os.path.dirname(starts[-1]))
-    found = _included_by_mercurial(path)
+    found = _mercurial_includes(path)
     text = "\n".join(text_of(each, _LARGEST_SCRIPT) for each in (path, *found))
     found += _files_in(text, starts)
     loaded = {word for word in _words(text) if is_env_file(os.path.basename(word))}
@@ -105,7 +100,7 @@ def named_by_script(path: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _included_by_mercurial(path: str) -> list[str]:
+def _mercurial_includes(path: str) -> list[str]:
     """What an `hgrc` includes, and what that includes in turn."""
     files = [path]
     for file in files:  # it grows
@@ -134,19 +129,23 @@ def _linked_trees(git: str) -> Iterator[str]:
                 yield os.path.dirname(_join(f"{git}/worktrees/{name}", pointer))
 
 
-def _settings(files: Iterable[str]) -> Iterator[_Setting]:
-    """The settings in files and in all that these include, on whatever condition: a command may fulfil it."""
+def _settings(files: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """The settings of files and of all that these include, on whatever condition: a command may fulfil it.
+
+    A file that is empty or missing is among them: it counts as soon as somebody writes it.
+    """
     pending = list(dict.fromkeys(files))[::-1]
-    seen = set(pending)
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
     while pending:
         file = pending.pop()
-        for key, value in settings_in(bytes_of(file)) or ():
-            yield _Setting(file, key, value)
+        if file in found:
+            continue
+        found[file] = settings_in(bytes_of(file)) or ()
+        _check_number("git", file, found)
+        for key, value in found[file]:
             if key.startswith(("include.", "includeif.")):
-                more = [path for path in _find_included(file, value) if path not in seen]
-                seen.update(more)
-                pending += more
-        _check_number("git", file, seen)
+                pending += _find_included(file, value)
+    return found
 
 
 def _find_included(file: str, value: str) -> list[str]:
@@ -166,4 +165,6 @@ def _words(text: str) -> set[str]:
 
 
 def _join(base: str, path: str) -> str:
-    return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
+    """A whole path without `..`. What is before a `..` is followed as the kernel does: it may be a link."""
+    before, up, after = f"{os.path.join(base, os.path.expanduser(path))}/".rpartition("/../")
+    return os.path.normpath(f"{real_path(before + up)}/{after}" if up else after)

@@ -49,7 +49,7 @@ class LinkedFile(NamedTuple):
         return self.device, self.number
 
 
-def shared_outside(
+def find_shared_outside(
     linked: Iterable[tuple[str, Sequence[LinkedFile]]],
     read_only: Iterable[str],
     *,

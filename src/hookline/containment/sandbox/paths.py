@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from hookline.containment.git_directory import is_git_directory
 from hookline.containment.interpreter import environments_below
 from hookline.containment.links import inside_any, real_path
 from hookline.containment.protected import (
@@ -21,7 +20,9 @@ from hookline.containment.protected import (
     OBEYED,
     RUN_BELOW,
     VERSION_CONTROL,
+    is_git_directory,
     run_by_pattern,
+    user_configuration,
 )
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import dot_entry, homes
@@ -258,21 +259,29 @@ def _kept_name(path: str | Path, root: Path) -> str:
 
 def _own_settings(root: Path) -> Iterator[str]:
     """Where Hookline and git keep what decides for the user, if that is below the root and not hidden there."""
-    state, config = (
-        Path(os.path.expanduser(os.environ.get(name) or usual)) / "hookline"
-        for name, usual in (("XDG_STATE_HOME", "~/.local/state"), ("XDG_CONFIG_HOME", "~/.config"))
-    )
-    places = [state, config, config.with_name("git")]
+    given = os.environ.get
+    data = given("HOOKLINE_DATA_DIR") or f"{given('XDG_DATA_HOME') or '~/.local/share'}/hookline"
+    ours = [
+        Path(os.path.expanduser(f"{given('XDG_STATE_HOME') or '~/.local/state'}/hookline")),
+        Path(os.path.expanduser(data)),
+    ]
+    places = [*ours, *map(Path, user_configuration())]
     places += [Path(os.environ[name]) for name in GIT_FILES if os.environ.get(name)]
     for place in places:
         real = Path(real_path(place))
         if not place.is_absolute() or not real.is_relative_to(root) or real == root:
             continue
-        entry = dot_entry(str(real), homes())
-        if not entry or root.is_relative_to(entry) or os.path.basename(entry) in OF_PROJECTS:
-            if place == state:  # we write in it, so nothing else may hold its place
+        if not is_in_hidden_entry(real, root):
+            if place in ours:  # we write in it, so nothing else may hold its place
                 os.makedirs(real, 0o700, exist_ok=True)
             yield str(real.relative_to(root))
+
+
+def is_in_hidden_entry(path: Path, root: Path) -> bool:
+    """Whether a path below the root lies in an entry of a home that no command sees."""
+    entry = dot_entry(str(path), homes())
+    is_seen = root.is_relative_to(entry) or os.path.basename(entry) in OF_PROJECTS
+    return bool(entry) and not is_seen
 
 
 def without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:

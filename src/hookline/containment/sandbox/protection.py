@@ -72,7 +72,7 @@ class Protection:
         """Paths to mount read-only on themselves."""
 
     @property
-    def moved_aside(self) -> list[str]:
+    def moved_files(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
         moved = [] if self.visit is None else map(printable, self.visit.moved)
         return list(moved) if self._keeps else [f"/tmp/{path}" for path in moved]

@@ -104,7 +104,7 @@ def names_in(root: str, path: str) -> list[str] | None:
 
 def move_aside(root: str, path: str) -> str:
     """Rename what is there, and give its new path; empty if it cannot be renamed. Then nobody can read it any more."""
-    for act in (_move, _moved_from_closed):
+    for act in (_move, _move_from_closed):
         with contextlib.suppress(OSError):
             if name := in_directory(root, path, act):
                 return os.path.join(os.path.dirname(path), name)
@@ -186,7 +186,7 @@ def _list_names(name: str, directory: int) -> list[str]:
         os.close(fd)
 
 
-def _moved_from_closed(name: str, directory: int) -> str:
+def _move_from_closed(name: str, directory: int) -> str:
     """The same in a directory of ours that cannot be written: a command may have closed it."""
     open_to_us(f"/proc/self/fd/{directory}/.", stat.S_IRWXU)
     return _move(name, directory)

@@ -88,20 +88,20 @@ def git_directories(top: str) -> tuple[str, str]:
     """The git directory of a work tree, and the one that it shares with others. A bare repository is its own."""
     git = f"{top}/.git"
     if os.path.isfile(git):
-        git = _led_to(git) or git
+        git = _pointer_target(git) or git
     elif not os.path.lexists(git):
         git = top
-    return git, _led_to(f"{git}/commondir") or git
+    return git, _pointer_target(f"{git}/commondir") or git
 
 
-def led_to_by(pointer: str) -> tuple[str, ...]:
+def pointer_targets(pointer: str) -> tuple[str, ...]:
     """The git directories to which a `.git` that is a file, or a `commondir`, leads."""
     if os.path.basename(pointer) == ".git":
         return git_directories(os.path.dirname(pointer))
-    return (_led_to(pointer),)
+    return (_pointer_target(pointer),)
 
 
-def _led_to(pointer: str) -> str:
+def _pointer_target(pointer: str) -> str:
     """As git reads it, up to a zero byte. Empty where there is no such file, or it leads nowhere."""
     path = text_of(pointer).partition("\0")[0].removeprefix("gitdir: ").rstrip("\r\n")
     return _resolve(os.path.join(os.path.dirname(pointer), path)) if path else ""
@@ -166,7 +166,7 @@ def ref_parts(root: str, git: str) -> Iterator[Part]:
     puts into the work tree. Other branches are not looked at: who checks one out gets what a command put there anyway.
     """
     whole = os.path.normpath(f"{root}/{git}")
-    common = _led_to(f"{whole}/commondir") or whole
+    common = _pointer_target(f"{whole}/commondir") or whole
     shared = os.path.relpath(common, root) if f"{common}/".startswith(f"{root}/") else git
     yield Part(f"{shared}/packed-refs", "packed-refs")
     yield from _symbolic(root, f"{git}/HEAD", shared)

@@ -165,11 +165,10 @@ class HostCommand(RunningCommand):
             self._clean()
             raise
         argv = ("/bin/sh", "-c", f'{_limits(job.limits)}exec "$@"', "sh", *job.argv)
-        env = {**job.env, **job.grant.env}
         try:
             self._begin(
                 lambda standard: start_program(
-                    argv, env, str(job.cwd), standard, pass_fds=job.pass_fds
+                    argv, job.env, str(job.cwd), standard, pass_fds=job.pass_fds
                 )
             )
         except (OSError, ValueError) as error:

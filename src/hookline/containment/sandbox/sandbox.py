@@ -31,7 +31,7 @@ from hookline.containment.sandbox.command import (
 )
 from hookline.containment.sandbox.environment import check_variables, environment, trusted_path
 from hookline.containment.sandbox.home import homes
-from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, checked_timeout
+from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, check_timeout
 from hookline.containment.sandbox.mount_table import all_paths
 from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import (
@@ -41,6 +41,7 @@ from hookline.containment.sandbox.paths import (
     find_existing,
     held_names,
     hides_nothing,
+    is_in_hidden_entry,
     printable,
     work_directory,
 )
@@ -241,7 +242,7 @@ class Sandbox:
         """Whether a contained command could change a file here, or put another beside it.
 
         Not in a directory that is read-only as a whole, whether or not it exists: `.hookline` at the top, and what
-        `protect` and `keep` name.
+        `protect` and `keep` name. Nor in a hidden entry of a home that is the work directory.
         """
         given = os.path.abspath(os.path.expanduser(path))
         # Each link on the way, too: a command could put another one in its place. And by whatever mount it is seen.
@@ -252,7 +253,7 @@ class Sandbox:
         if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):
             return True
         for root in self.writable:
-            if inside_any(path, [root]):
+            if inside_any(path, [root]) and not is_in_hidden_entry(path, root):
                 held = [root / name for name in held_names(root, self.paths)]
                 around = [place for place in held if place != path or place.is_dir()]
                 return not inside_any(path, around)
@@ -293,7 +294,7 @@ class Sandbox:
         place: Place | None = None,
     ) -> CommandResult:
         """Run a command to its end and give what it printed. Text is for a shell; a list is run as it is."""
-        checked_timeout(timeout)
+        check_timeout(timeout)
         kept = Excerpt(_EXCERPT)
 
         def hear(data: bytes) -> None:
@@ -448,10 +449,9 @@ def _check_place(place: object) -> None:
 
 def _check_grant(place: Place, grant: SandboxGrant) -> None:
     """What is read-only is so without exception: nobody has to read a grant to know what a command could do."""
-    given = [name for name in ("network", "unix_sockets", "unprotected") if getattr(grant, name)]
-    if place == "read-only" and given:
+    if place == "read-only" and grant.network:
         raise UsageError(
-            f"a command in the read-only place cannot be given {given[0]}.",
+            "a command in the read-only place cannot be given the network.",
             remedy="Run it with place='workspace'.",
         )
 

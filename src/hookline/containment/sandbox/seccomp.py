@@ -57,7 +57,6 @@ _MISSING = (
 _NEW_NAMESPACES = 0x7E020000
 _INTERNET = (2, 10, 16)
 """AF_INET, AF_INET6, and AF_NETLINK, without which names are not looked up."""
-_UNIX = 1
 _CONNECTED_TYPES = (1, 5)
 """SOCK_STREAM and SOCK_SEQPACKET."""
 _TYPE_MASK = 0xF
@@ -125,7 +124,7 @@ Block = list[tuple[int, int, int, int]]
 
 
 @cache
-def filter_program(*, unix_sockets: bool = False, machine: str | None = None) -> bytes:
+def filter_program(*, machine: str | None = None) -> bytes:
     """The filter for this machine, or another, as bytes for `--seccomp`."""
     known = known_machine(machine)
     program: Block = [
@@ -136,7 +135,7 @@ def filter_program(*, unix_sockets: bool = False, machine: str | None = None) ->
     ]
     if known.foreign_bit:
         program += [(_AT_LEAST, 0, 1, known.foreign_bit), (_RETURN, 0, 0, _KILL)]
-    return _assemble(program + _rules(known, _named_rules(unix_sockets)))
+    return _assemble(program + _rules(known, _named_rules()))
 
 
 def reporting_program(*, machine: str | None = None) -> bytes:
@@ -176,11 +175,9 @@ def _rules(machine: Machine, named: Iterable[tuple[str, Block]]) -> Block:
     return program
 
 
-def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
-    families = (*_INTERNET, _UNIX) if unix_sockets else _INTERNET
-    yield "socket", _only(0, families)
-    if not unix_sockets:
-        yield "socketpair", _connected_pairs()
+def _named_rules() -> Iterator[tuple[str, Block]]:
+    yield "socket", _only(0, _INTERNET)
+    yield "socketpair", _connected_pairs()
     yield "clone", _no_bits(0, _NEW_NAMESPACES)
     yield "ioctl", _none_of(1, (*_TERMINAL_INPUT, *_NAME_CHANGES, *_MOVES_CONTENT))
     yield "fcntl", _none_of(1, _LEASE)

@@ -50,19 +50,6 @@ TOOL_VARIABLES = names_in(
 )
 """Variables that say where tools are installed."""
 
-INSTALLATIONS = names_in(
-    """
-    .pyenv .nvm .cargo .rustup
-    .local/lib .local/share/uv/python .local/share/uv/tools .local/share/pipx/venvs .local/pipx/venvs    # programs
-    .local/share/mise/installs .asdf/installs .sdkman/candidates .rbenv/versions .volta/tools .elan/toolchains
-    .local/share/fnm .local/share/pnpm .local/share/gem .gem/ruby .deno/bin .bun/bin .dotnet/sdk
-    .cache/pip .cache/pre-commit .cache/ms-playwright .npm/_cacache .yarn/cache .yarn/berry/cache        # caches
-    .bun/install/cache .m2/repository .gradle/caches .gradle/wrapper .ivy2/cache .sbt/boot .nuget/packages
-    .composer/cache .pub-cache/hosted
-    """
-)
-"""Below a home: what package managers have installed or fetched. Shown read-only."""
-
 OF_PROJECTS = frozenset(
     names_in(
         """

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from hookline.containment.git_directory import is_git_directory
 from hookline.containment.protected import (
     OBEYED,
     RUN_BELOW,
     VERSION_CONTROL,
+    is_git_directory,
     run_by_pattern,
 )
 from hookline.containment.sandbox.directory_entries import Identity, identity_of, settle
@@ -29,9 +29,9 @@ from hookline.containment.sandbox.repositories import (
     DIRECTORIES_OF_GIT,
     Part,
     git_parts,
-    led_to_by,
     linked_ways,
     other_parts,
+    pointer_targets,
     ref_parts,
 )
 from hookline.secret_tables import is_env_file
@@ -46,6 +46,7 @@ _CACHES_OF_MERCURIAL = ("/.hg/wcache", "/.hg/cache")
 _CHECK, _CHECKED = "checklink", "checklink-target"
 """By this link Mercurial finds out whether there can be links. It never writes through it."""
 _NOTHING: frozenset[str] = frozenset()
+_OBEYED_IN_SMALL = frozenset(map(str.lower, OBEYED))
 _NOTED = OBEYED.union(VERSION_CONTROL, RUN_BELOW, _POINTERS, {"objects"})
 _HINTS = ("env", "mise", ".dev.vars", ".code-workspace", ".sublime-project")
 """Parts of names: each environment file, and each name that fits a pattern, has one of them."""
@@ -165,7 +166,7 @@ class TreeIndex:
             if record.is_git:
                 found.setdefault(place or ".", os.path.basename(place) != ".git")
             for pointer in record.pointers:
-                for led in led_to_by(f"{self._root}/{pointer}"):
+                for led in pointer_targets(f"{self._root}/{pointer}"):
                     if f"{led}/".startswith(f"{self._root}/"):
                         found[os.path.relpath(led, self._root)] = False
         return found
@@ -215,7 +216,7 @@ def _is_too_long(path: str) -> bool:
     return len(path) > _LONGEST_PATH // 4 and len(os.fsencode(path)) > _LONGEST_PATH
 
 
-def _linked_in(before: str, entries: Mapping[str, os.DirEntry[str]]) -> Iterator[LinkedFile]:
+def _links_in(before: str, entries: Mapping[str, os.DirEntry[str]]) -> Iterator[LinkedFile]:
     """The regular files of a directory that have more than one name, and that a command could write.
 
     Nothing else takes as long in the first look: the kernel has to be asked about each file.
@@ -232,6 +233,10 @@ def _linked_in(before: str, entries: Mapping[str, os.DirEntry[str]]) -> Iterator
                 yield LinkedFile(before + name, *identity, facts.st_nlink, facts.st_size)
 
 
+def _has_hint(text: str) -> bool:
+    return any(map(text.lower().__contains__, _HINTS))
+
+
 def _read(path: str, place: str, *, files: bool = True) -> _Directory:
     """Look into a directory. It is opened once: a command may put another one there between two looks."""
     now = time.time_ns()
@@ -246,7 +251,7 @@ def _read(path: str, place: str, *, files: bool = True) -> _Directory:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
             links = [name for name, each in entries.items() if each.is_symlink()]
-            linked_files = tuple(_linked_in(before, entries)) if files else ()
+            linked_files = tuple(_links_in(before, entries)) if files else ()
             if _CHECK in links and path.endswith(_CACHES_OF_MERCURIAL):
                 links = [name for name in links if name != _CHECK or _leads(fd, name) != _CHECKED]
         finally:
@@ -263,24 +268,23 @@ def _read(path: str, place: str, *, files: bool = True) -> _Directory:
         linked=linked_files,
     )
     # Most directories have nothing of interest: one look at all names together is quicker than one at each.
-    together = "/".join(entries).lower()
+    hinted = list(filter(_has_hint, entries)) if _has_hint("/".join(entries)) else []
     if not (
-        is_inside
-        or name_here in RUN_BELOW
-        or not _NOTED.isdisjoint(entries)
-        or any(map(together.__contains__, _HINTS))
+        is_inside or not place or name_here in RUN_BELOW or not _NOTED.isdisjoint(entries) or hinted
     ):
         return record
     # A link in the place of a directory leads to other files of the names that are run there. Inside of version
     # control, tools write through any link: a commit would write over a hook, or over a file of the home.
     found = {*OBEYED.intersection(entries), *(links if is_inside else RUN_BELOW.keys() & links)}
+    if not place:  # some agents also obey `agents.md`, at the top alone: deeper it is documentation
+        found.update(name for name in entries if name.lower() in _OBEYED_IN_SMALL)
     found |= RUN_BELOW.get(name_here, _NOTHING).intersection(entries)
-    fitting = run_by_pattern(name_here, entries)
+    fitting = run_by_pattern(name_here, entries if name_here in RUN_BELOW else hinted)
     found.update(name for name in fitting if not IS_ASIDE.fullmatch(name))
     systems = VERSION_CONTROL.intersection(entries)
     linked = systems.difference(below)  # a pointer to a repository elsewhere
     pointers = _POINTERS.intersection(entries).difference(below)
-    env_files = (name for name in entries if is_env_file(name) and name not in below)
+    env_files = (name for name in hinted if is_env_file(name) and name not in below)
     return record._replace(
         parts=tuple(before + name for name in (*found, *linked)),
         systems=tuple(before + name for name in systems - linked - {".git"}),

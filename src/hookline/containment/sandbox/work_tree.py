@@ -21,20 +21,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from hookline.containment.links import real_path
-from hookline.containment.protected import is_accepted
+from hookline.containment.links import links_and_target, real_path
+from hookline.containment.protected import RUN_BELOW, configuration_places, is_accepted
+from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import hidden_links, homes
 from hookline.containment.sandbox.inventory import Inventory, records
 from hookline.containment.sandbox.named_files import (
+    files_named_by_git,
+    files_named_by_script,
     hooks_of_user,
-    named_by_git,
-    named_by_script,
     turns,
 )
 from hookline.containment.sandbox.own_files import (
     LinkedFile,
+    find_shared_outside,
     make_own,
-    shared_outside,
     to_mount,
 )
 from hookline.containment.sandbox.paths import prefixes, printable
@@ -51,6 +52,7 @@ from hookline.containment.sandbox.quarantine import (
 from hookline.containment.sandbox.repositories import (
     Part,
     git_directories,
+    git_parts,
     is_harmless,
     is_harmless_configuration,
 )
@@ -73,8 +75,6 @@ _MOST_FILES = 1000
 """Files of one directory of configuration that are looked at."""
 _MOST_NAMED = 20_000
 """Paths that configuration may name, links on the way included. Each costs every command a look."""
-_MOST_LINKS = 40
-"""Links on the way to a file that the kernel follows."""
 _MOST_REPOSITORIES = 100
 """New repositories that may stay. Each costs later commands a start of git and three mounts."""
 
@@ -292,7 +292,7 @@ class WorkTree:
         While commands run, a file that is also protected is left: a name less would look like a change of theirs.
         """
         held = [path for path in read_only if not _is_below(path, left_out)]
-        find = functools.partial(shared_outside, read_only=held, spares=bool(self._visits))
+        find = functools.partial(find_shared_outside, read_only=held, spares=bool(self._visits))
         found = find(self._index.linked_files())
         if self._shared == frozenset(found):
             return
@@ -360,7 +360,7 @@ class WorkTree:
             if part.check == "git-hooks" and made.get(part.path) == self._identity(part.path)
         }
         own = [part for part in parts if part not in samples and not self._is_of(others, part)]
-        named = set(self._named_by(own))
+        named = set(self._files_named_by(own))
         self._named = named - {part.path for part in parts}
         self._relative = named - self._named
         new = []
@@ -389,7 +389,7 @@ class WorkTree:
                 self._known[path] = _identity(facts)
             else:
                 self._known[path] = self._fixed_identity(path, facts)
-                self._times[path] = self._changed_at(path, facts)
+                self._times[path] = self._change_time(path, facts)
         return self._judge_all(()) if new else []
 
     def _find_older(self) -> list[str]:
@@ -464,85 +464,90 @@ class WorkTree:
                     return True
         return False
 
-    def _named_by(self, parts: Iterable[Part]) -> Iterator[str]:
-        """Paths in this directory that configuration names, or that are second names of it, and links on the way."""
-        first = (*self._named_above(), *(each for part in parts for each in self._named_in(part)))
-        pending = [(path, 0) for path in first]
+    def _files_named_by(self, parts: Iterable[Part]) -> Iterator[str]:
+        """Paths in this directory that are obeyed elsewhere, or named by what is obeyed, and links on the way to them.
+
+        Every such path, wherever it begins, is followed here as the kernel follows it: each step may be a link.
+        """
+        named = (each for part in parts for each in self._files_named_in(part))
+        pending = [*self._files_named_above(), *named]
         seen: set[str] = set()
         while pending:
-            path, links = pending.pop()
-            if path in seen or links > _MOST_LINKS:
+            path = pending.pop()
+            if path in seen:
                 continue
             seen.add(path)
             if len(seen) > _MOST_NAMED:
                 raise _too_many(self.root, seen)
-            inside = self._inside(path)
-            link = next((each for each in prefixes(inside) if self._is_link(each)), None)
-            if link is not None:
-                yield link
-                target = _link_target(f"{self.root}/{link}")
-                further = os.path.normpath(os.path.join(target, inside[len(link) + 1 :]))
-                pending.append((further, links + 1))
-            elif inside:
-                yield inside
-                pending += ((each, 0) for each in _linked_below(path))
-
-    def _inside(self, path: str) -> str:
-        """A whole path relative to this directory, to which a link may lead; empty if it lies elsewhere."""
-        if path.startswith(f"{self.root}/"):
-            return path[len(self.root) + 1 :]
-        above = os.path.dirname(path)
-        while above != "/" and real_path(above) != self.root:
-            above = os.path.dirname(above)
-        return path[len(above) + 1 :] if above != "/" else ""
+            *links, target = ways = links_and_target(path)
+            pending += (turn for link in links for turn in _link_ways(link)[1:])
+            inside = [way for way in ways if way.startswith(f"{self.root}/")]
+            yield from (way[len(self.root) + 1 :] for way in inside)
+            if target in inside:
+                pending += _links_below(target)
 
     def _is_link(self, path: str) -> bool:
         facts = facts_of(self.root, path)
         return facts is not None and stat.S_ISLNK(facts.st_mode)
 
-    def _named_above(self) -> Iterator[str]:
-        """What git names here, also where this directory is a part of a repository, and links of homes into it."""
-        above = [self.root, *map(str, Path(self.root).parents)]
+    def _files_named_above(self) -> Iterator[str]:
+        """What is obeyed above, where this directory is a part of a repository, say, and what git names there."""
+        above = list(map(str, Path(self.root).parents))
         names = (".git", "refs")
-        tops = [top for top in above if any(os.path.lexists(f"{top}/{name}") for name in names)]
+        tops = [
+            top
+            for top in (self.root, *above)
+            if any(os.path.lexists(f"{top}/{name}") for name in names)
+        ]
         for top in tops or [self.root]:
-            yield from self._named_by_git(top)
+            yield from self._files_named_by_git(top)
+        for top in {*above, *homes()} - {self.root}:
+            yield from self._refuse_root(_obeyed_in(top))
+        for place in configuration_places():
+            # A link elsewhere cannot be replaced by a command.
+            if any(_is_below(link, [self.root]) for link in links_and_target(place)[:-1]):
+                yield place
+            yield from (f"{place}/{name}" for name in listing(real_path(place)).links)
         for home in homes():  # people keep the files that are there in a directory of their own
             yield from itertools.chain(*map(_link_ways, hidden_links(home)))
 
-    def _named_in(self, part: Part) -> Iterator[str]:
+    def _files_named_in(self, part: Part) -> Iterator[str]:
         """What one part names. A link may lead to what is not there yet: who makes it decides what is obeyed."""
         path = f"{self.root}/{part.path}"
         if part.check == "git-config":
             beside = os.path.dirname(path)
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
-                yield from self._named_by_git(os.path.dirname(beside) if is_plain else beside)
+                yield from self._files_named_by_git(os.path.dirname(beside) if is_plain else beside)
             return
         if os.path.basename(path) == ".git":  # a file that leads to a git directory, maybe outside
-            yield from self._named_by_git(os.path.dirname(path))
+            yield from self._files_named_by_git(os.path.dirname(path))
         scripts = [path]
         if os.path.islink(path):
             yield from _link_ways(path)
         elif os.path.isdir(path):
-            yield from _linked_below(path)
+            yield from _links_below(path)
             scripts += (inner for inner, _ in _files_below(path))
-        yield from itertools.chain(*map(named_by_script, scripts))
+        yield from itertools.chain(*map(files_named_by_script, scripts))
 
-    def _named_by_git(self, top: str) -> Iterator[str]:
-        for path in named_by_git(top):
+    def _files_named_by_git(self, top: str) -> Iterator[str]:
+        """What git obeys in a repository, but for the parts that are in this directory themselves."""
+        outside = (git for git in git_directories(top) if not _is_below(git, [self.root]))
+        parts = (part.path for git in outside for part in git_parts(git))
+        for path in self._refuse_root((*files_named_by_git(top), *parts)):
+            yield path
+            yield from _links_below(path)
+
+    def _refuse_root(self, paths: Iterable[str]) -> Iterator[str]:
+        for path in paths:
             if real_path(path) == self.root:
                 raise SandboxError(
-                    f"your configuration of git names the directory '{path}', and commands can write there.",
-                    remedy="Name another directory there, which commands cannot write.",
+                    f"other programs obey '{path}', which leads to '{self.root}', where commands can write.",
+                    remedy="Let it lead to another directory, which commands cannot write.",
                 )
             yield path
-        for git in git_directories(top):
-            if not f"{git}/".startswith(f"{self.root}/"):  # else its hooks are a part themselves
-                linked = filter(os.path.islink, _linked_below(f"{git}/hooks"))
-                yield from itertools.chain(*map(_link_ways, linked))
 
-    def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
+    def _files_named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
         """The user's own hooks in repositories that are new, and links on the way to what is named."""
         new = [
             part for part in parts if part.check == "git-config" and part.path not in self._known
@@ -552,7 +557,8 @@ class WorkTree:
                 beside = os.path.dirname(f"{self.root}/{part.path}")
                 for start in (beside, os.path.dirname(beside)):
                     path = os.path.normpath(os.path.join(start, os.path.expanduser(hooks)))
-                    if inside := self._inside(path):
+                    if path.startswith(f"{self.root}/"):
+                        inside = path[len(self.root) + 1 :]
                         yield from (each for each in prefixes(inside) if self._is_link(each))
                         yield inside
         for path in self._named:
@@ -579,7 +585,7 @@ class WorkTree:
         before = self._times_before()
         moved = []
         parts = self._parts()
-        named = {*self._named, *self._named_in_new(parts)}
+        named = {*self._named, *self._files_named_in_new(parts)}
         for part in sorted({*parts, *map(Part, named - {part.path for part in parts})}):
             if _is_below(part.path, left_out) or part.path in self._stuck:
                 continue
@@ -615,7 +621,7 @@ class WorkTree:
         """Whether it is as it was, or was moved with a directory that it is in."""
         known = (os.path.basename(path), self._fixed_identity(path, facts))
         is_known = known in before
-        return is_known and (not self._overlap or before[known] == self._changed_at(path, facts))
+        return is_known and (not self._overlap or before[known] == self._change_time(path, facts))
 
     def _may_open(self, path: str) -> bool:
         """Whether a command may have closed a directory. Before the first one ran, the whole tree could be listed."""
@@ -663,7 +669,7 @@ class WorkTree:
         """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
         return (facts.st_dev, facts.st_ino, -birth_of(self.root, path))
 
-    def _changed_at(self, path: str, facts: os.stat_result) -> int:
+    def _change_time(self, path: str, facts: os.stat_result) -> int:
         """When a file changed last. For a directory, all times of what is in it together: a change of any shows."""
         if os.path.basename(path) == _OWN:
             return 0
@@ -685,6 +691,23 @@ def work_tree(root: str) -> WorkTree:
     """The one of this directory: all sandboxes of a process share it."""
     with _trees_lock:
         return _trees.setdefault(root, WorkTree(root))
+
+
+def is_obeyed(root: str, path: str) -> bool:
+    """Whether others obey a file because settings of git name it, or a link of the user's leads to it.
+
+    Settings of the repositories that the file is in count. To look for others, all of the tree would have to be read.
+    """
+    parts: list[Part] = []
+    for git in (".git", *(f"{each}/.git" for each in prefixes(path))):
+        if os.path.isfile(f"{root}/{git}"):
+            parts.append(Part(git))
+        elif os.path.isdir(f"{root}/{git}"):
+            parts += git_parts(git)
+    try:
+        return _is_below(path, set(WorkTree(root)._files_named_by(parts)))
+    except SandboxError:  # they are too many, or all of the directory is named
+        return True
 
 
 def trees_to_recover(places: Sequence[str]) -> list[WorkTree]:
@@ -737,7 +760,7 @@ def _files_below(directory: str) -> Iterator[tuple[str, os.stat_result]]:
             yield path, os.lstat(path)
 
 
-def _linked_below(path: str) -> Iterator[str]:
+def _links_below(path: str) -> Iterator[str]:
     """The links in a directory of configuration, and the files there that have a second name."""
     for inner, facts in _files_below(path):
         if stat.S_ISLNK(facts.st_mode) or _has_second_name(facts):
@@ -748,19 +771,31 @@ def _has_second_name(facts: os.stat_result) -> bool:
     return stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1
 
 
-def _link_ways(path: str) -> Iterator[str]:
-    """Where a link leads, and directories on the way that it enters and leaves again."""
-    yield _link_target(path)
+def _link_ways(link: str) -> list[str]:
+    """Where a link leads, and then the directories on the way that it enters and leaves again."""
     with contextlib.suppress(OSError):
-        yield from turns(os.path.dirname(path), os.readlink(path))
+        here, target = os.path.dirname(link), os.readlink(link)
+        return [os.path.join(here, target), *turns(here, target)]
+    return []
 
 
-def _link_target(link: str) -> str:
-    """The whole path that a link names, which may be another link."""
-    try:
-        return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
-    except OSError:
-        return link
+def _obeyed_in(directory: str) -> Iterator[str]:
+    """What others obey in a directory above, and links in that: commands cannot write there, but where they lead.
+
+    Not git's own, which can be written where it leads: only some of its parts are obeyed.
+    """
+    index = _directory_index(directory)
+    index.refresh(("", *RUN_BELOW))
+    for path in (f"{directory}/{part.path}" for part in index.parts()):
+        if not path.endswith("/.git"):
+            yield path
+            yield from (f"{path}/{name}" for name in listing(path).links)
+
+
+@functools.lru_cache(256)
+def _directory_index(directory: str) -> TreeIndex:
+    """It looks again only where something has changed."""
+    return TreeIndex(directory, 0)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -28,7 +28,6 @@ from hookline.containment.shell.programs import (
     VERSIONED,
     WRAPPERS,
     XARGS,
-    find_arguments,
 )
 from hookline.containment.shell.secrets import (
     can_pick_secret,
@@ -61,14 +60,12 @@ class Allowlist(msgspec.Struct):
     """Looks at the commands of a line, one after the other."""
 
     places: Places
-    trusted: Collection[str] = ()
+    trusted: Collection[str | os.PathLike[str]] = ()
     programs: Mapping[str, Sequence[str]] = {}
     is_changed: bool = False
     """Whether another command of the line may make files and links."""
     depth: int = 0
     """How many shells it is in that were given a text."""
-    before: Command | None = None
-    """The command before."""
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than read, or None. Later commands are seen from where it leaves the shell."""
@@ -85,14 +82,13 @@ class Allowlist(msgspec.Struct):
             words = self._expand(command.words[1:], where)
             if isinstance(words, str):
                 return words
-            problem = self._program(name, words, where, command)
+            problem = self._program(name, words, where)
             if problem := problem or self._elsewhere(name, where):
                 return problem
         if name == "cd":
             target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
             if not self.places.move(target[0].text if target else ""):
                 return "it redirects to too many files"
-        self.before = command
         return None
 
     def _redirect(self, redirect: Redirect) -> str | None:
@@ -114,10 +110,8 @@ class Allowlist(msgspec.Struct):
             found += names
         return found
 
-    def _program(
-        self, name: str, words: list[Word], where: str, command: Command | None = None
-    ) -> str | None:
-        """By its words alone. `command` is the one of the line that it is, if no other program starts it."""
+    def _program(self, name: str, words: list[Word], where: str) -> str | None:
+        """By its words alone."""
         if [word.text for word in words] in (["--version"], [SHORT_VERSIONS.get(name)]) and (
             name in VERSIONED
         ):
@@ -131,8 +125,8 @@ class Allowlist(msgspec.Struct):
             )
         if name == "git":
             return self._git(words, where)
-        if name == "xargs" and command:
-            return self._xargs(command, words, where)
+        if name == "xargs":
+            return self._xargs(words, where)
         if name in _SHELLS:
             return self._script(name, words, where)
         if name in WRAPPERS:
@@ -220,42 +214,21 @@ class Allowlist(msgspec.Struct):
                         return f"{word.text}{led} may hold secrets"
         return None
 
-    def _xargs(self, command: Command, words: Sequence[Word], where: str) -> str | None:
-        """`xargs -0` or `-d '\\n'`: with a program that takes any word, or behind a find that prints only files."""
+    def _xargs(self, words: Sequence[Word], where: str) -> str | None:
+        """`xargs -0` or `-d '\\n'`, with a program that takes any word: which words these are is not known."""
         own = read_call(XARGS, words, to_operand=True)
         if isinstance(own, str):
             return own
         program, *given = own.rest or (Word(""),)
         name = program_name(program.text) if program.exact else ""
-        if name not in PROGRAMS:
-            return "it is not known what it runs"
+        if name not in TAKES_ANY_WORD:
+            return "it is not known what it reads, or what it runs"
         ends = [*(["\0"] if own.has("-0") else []), *own.values("-d")]
         if ends not in (["\0"], ["\n"], ["\\n"]):
             return "without -0 or -d '\\n' it splits names"
-        names: list[Word] = []
-        if name not in TAKES_ANY_WORD:
-            fed = self._find_before(command) if ends == ["\0"] else None
-            if fed is None:
-                return "it is not known what it reads (find DIR -type f -print0 | xargs -0 is)"
-            roots, values = fed
-            if picked := next((v for v in values if can_pick_secret(v) or is_secret(v)), None):
-                return f"{picked} may pick files with secrets"
-            if problem := self._check_search([Word(root) for root in roots], where):
-                return problem
-            names = [Word(f"{root}/x", exact=False) for root in roots for _ in range(2)]
         return self._elsewhere(name, where, is_started=True) or self._call(
-            name, PROGRAMS[name], [*given, *names], where
+            name, PROGRAMS[name], given, where
         )
-
-    def _find_before(self, command: Command) -> tuple[list[str], list[str]] | None:
-        """The directories and tests of the find before it, if that prints nothing but files below them."""
-        before = self.before if command.is_fed_by_one else None
-        if before is None or not all(word.exact for word in before.words):
-            return None
-        is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
-        is_fed = is_fed and not any(one.operator[0] == "<" for one in command.redirects)
-        source, *tests = (word.text for word in before.words)
-        return find_arguments(tests) if is_fed and program_name(source) == "find" else None
 
     def _check_wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
         """A program that runs another one."""
@@ -292,7 +265,7 @@ class Allowlist(msgspec.Struct):
         if isinstance(call, str):
             return call
         for text in texts if options.shows else ():
-            if is_secret(text) or can_pick_secret(text):
+            if can_pick_secret(text):
                 return f"{text} may hold secrets"
         if self.is_changed:
             return "it is not known which repository it uses when it runs"

@@ -16,7 +16,12 @@ from hookline.containment.shell.denylist import (
 )
 from hookline.containment.shell.places import MAGIC, Places, expand
 from hookline.containment.shell.programs import PICKING, roots_of
-from hookline.containment.shell.removal import Location, Removals, find_vital
+from hookline.containment.shell.removal import (
+    REMOVAL,
+    Location,
+    find_removal_of_all,
+    find_vital,
+)
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
 from hookline.shell_text import UNREAD, PipelineStage, TooDeep
@@ -26,7 +31,7 @@ from hookline.shell_text.command_search import (
     TooManyShells,
     TooMuch,
 )
-from hookline.shell_text.runners import SHELLS, code_words, is_source, name_of
+from hookline.shell_text.runners import code_words, is_source, name_of
 
 _LONGEST = 1_000
 _JOINTS = re.compile(r"[=:,@]")
@@ -42,7 +47,7 @@ class _Denied(Exception):
 class Danger(CommandSearch):
     """Judges each command where it would run. What is not known counts as nothing: `r$()m` is taken for `rm`."""
 
-    def __init__(self, text: str, location: Location) -> None:
+    def __init__(self, location: Location) -> None:
         super().__init__(variables={}, unknown="")
         self.visited = [location]
         """Where the text has been: a `cd` may fail, or be in a group."""
@@ -52,9 +57,6 @@ class Danger(CommandSearch):
         """The part of the text that is."""
         self.removal = ""
         """Why it is asked about in a sandbox too."""
-        self._removals = Removals(text)
-        self._own_depth = 1
-        """How deep the texts are that are judged as lines: this one, and what `bash -c` is given in it."""
         self.env_files: dict[str, None] = {}
         """The environment files that a word names."""
         self.complete = True
@@ -69,12 +71,7 @@ class Danger(CommandSearch):
 
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         self._note_env_files(words)
-        if self.depth <= self._own_depth:
-            self._removals.command(text, self.visited)
-        before, is_shell = self._own_depth, name_of(words) in SHELLS
-        self._own_depth += is_shell and words[1:-1] in (["-c"], ["-lc"])
         super().command(words, text, inner)
-        self._own_depth = before
 
     def examine(self, argv: list[str], text: str) -> None:
         named = [guess_name(name_of(argv)), *argv[1:]]
@@ -82,17 +79,13 @@ class Danger(CommandSearch):
             raise _Denied(reason, text)
         if vital := find_vital(named, self.location):
             raise _Denied(f"it removes {vital}", text)
-        self._removals.add_found(named, text)
+        self.removal = self.removal or find_removal_of_all(named, self.visited)
         given = [argv[0], *code_words(argv)]
         if any(UNREAD in word or self.is_file_unread(word) for word in given):
             self.runs_unread(text)
         if name_of(argv) in {"cd", "pushd"}:
             target = next((word for word in argv[1:] if word and not word.startswith("-")), "~")
             self.visited.append(Location(self.location.root, self.location.path(target)))
-
-    def finish(self) -> None:
-        """Judge the removals of the line together."""
-        self.removal = self._removals.question(self.commands)
 
     def runs_unread(self, text: str) -> None:
         raise _Denied(_UNREAD, text)
@@ -116,8 +109,6 @@ class Danger(CommandSearch):
                 raise _Denied(f"it writes to {target}", stage.text)
         if written and any(map(is_source, self.argvs(stage))):
             self.note_files(written)
-        if self.depth <= self._own_depth:
-            self._removals.stage(stage)
         super().stage(stage)
 
     def function(self, name: str, body: PipelineStage) -> None:
@@ -137,7 +128,7 @@ class Danger(CommandSearch):
 def find_danger(text: str, places: Places) -> Danger:
     """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
     text = text[:MAX_LENGTH]
-    danger = Danger(text, Location(places.root, places.wheres[0]))
+    danger = Danger(Location(places.root, places.wheres[0]))
     try:
         danger.script(text)
     except _Denied as denied:
@@ -146,7 +137,8 @@ def find_danger(text: str, places: Places) -> Danger:
         danger.problem, danger.part = "it is nested too deeply to be read", str(nested)
     except (TooMuch, TooDeep):
         danger.complete = False
-    danger.finish()
+        if REMOVAL.search(text):
+            danger.removal = danger.removal or "it is not known what it removes"
     return danger
 
 

@@ -34,14 +34,14 @@ _INTO_SUBMODULES = r"^(submodule\.recurse|diff\.submodule|status\.submodulesumma
 _STAYS_OUT = frozenset({"false", "no", "off", "0", "short"})
 
 
-def git_objection(place: str, trusted: Collection[str]) -> str | None:
+def git_objection(place: str, trusted: Collection[str | os.PathLike[str]]) -> str | None:
     """Why git may not be run in a directory without asking, or None.
 
     `trusted` are directories; in a mapping, each with the hash that its configuration had when it was trusted.
     """
     if elsewhere := next((name for name in _PLACES if name in os.environ), None):
         return f"{elsewhere} points to another repository"
-    innermost = sorted(trusted, key=len, reverse=True)
+    innermost = sorted(trusted, key=lambda each: len(os.fspath(each)), reverse=True)
     top = next((each for each in innermost if is_below(place, real_path(each))), None)
     if top is None:
         return f"no repository at {place} is trusted (hookline trust --repository DIR)"

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from hookline.containment.shell.allowlist import Allowlist, program_name
+from hookline.containment.shell.command_parts import parts_of, possible_parts
 from hookline.containment.shell.command_pattern import CommandPart, CommandPattern
 from hookline.containment.shell.command_reader import read_command
 from hookline.containment.shell.danger import Danger, find_danger
@@ -18,7 +19,7 @@ from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.words import Command, Reading, join_words
 from hookline.errors import UsageError
-from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, can_run_code
+from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, can_run_code, can_run_others
 from hookline.wildcards import MANY, ONE
 
 _OF_TOOL = re.compile(r"(?i:bash|exec)\((.*)\)", re.DOTALL)
@@ -44,6 +45,8 @@ class ShellVerdict(msgspec.Struct, frozen=True, gc=False):
     """Whether a person is asked even where a sandbox contains the command: what it removes cannot be restored."""
     env_files: tuple[str, ...] = ()
     """The environment files (`.env`) that a word of the command names, as whole paths."""
+    only_reads: bool = False
+    """Whether it is allowed because it only reads: it would be without any rule."""
 
 
 class ShellPolicy(msgspec.Struct, frozen=True):
@@ -57,16 +60,16 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     ask: tuple[CommandPattern, ...] = ()
     deny: tuple[CommandPattern, ...] = ()
     allow_denied: tuple[CommandPattern, ...] = ()
-    trusted: Collection[str] = ()
+    trusted: Collection[str | os.PathLike[str]] = ()
     """Directories of repositories in which git may read without asking. In a mapping, each with the hash of its
     configuration: one that has changed is no longer trusted."""
     programs: Mapping[str, Sequence[str]] = {}
     """More programs that are allowed: each with its options, and its sub-commands if it may have only some."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.trusted, str):
+        if isinstance(self.trusted, str | os.PathLike):
             raise UsageError(
-                f"trusted={self.trusted!r} is a text, not a list of directories.",
+                f"trusted={self.trusted!r} is one directory, not a list of directories.",
                 remedy=f"Write trusted=[{self.trusted!r}].",
             )
         if not isinstance(self.programs, Mapping):
@@ -100,10 +103,6 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             allow_denied=self.allow_denied + (allowed if even_denied else ()),
         )
 
-    def without_rules(self) -> ShellPolicy:
-        """The same repositories and programs, and no rule: what is allowed then only reads."""
-        return ShellPolicy(trusted=self.trusted, programs=self.programs)
-
     def judge(self, command: str | Sequence[str], *, cwd: str = "", root: str = "") -> ShellVerdict:
         """Say whether a command may run: a text for bash, or the words of one that runs without a shell.
 
@@ -122,7 +121,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             places = Places.at(cwd, root)
             reading = read_command(command)
             danger = find_danger(command, places)
-            verdict = self._deny(reading, danger, command) or self._ask(reading, danger)
+            verdict = self._deny(reading, danger, command) or self._ask(reading, danger, command)
             verdict = verdict or self._allow(reading, danger, places, command)
         except UsageError as missing:
             return ShellVerdict("ask", str(missing), _shorten(command))
@@ -132,7 +131,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(verdict, env_files=tuple(danger.env_files))
 
     def _deny(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
-        if found := _find_rule(self.deny, danger, reading):
+        if found := _find_rule(self.deny, danger, reading, whole):
             rule, words = found
             return ShellVerdict(
                 "deny", f"`{words}` matches the rule '{rule.text}', which denies it.", words
@@ -150,8 +149,8 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             for one in reading.commands
         )
 
-    def _ask(self, reading: Reading, danger: Danger) -> ShellVerdict | None:
-        if found := _find_rule(self.ask, danger, reading):
+    def _ask(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
+        if found := _find_rule(self.ask, danger, reading, whole):
             rule, words = found
             why = f"`{words}` matches the rule '{rule.text}', which asks."
             return ShellVerdict("ask", why, words, asks_in_sandbox=True)
@@ -167,6 +166,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         if not reading.commands:
             return _empty_verdict(whole)
         by_rule = [reading.is_known and self._is_by_rule(one) for one in reading.commands]
+        start = Places(places.root, list(places.wheres))
         asked = self._objection(reading, danger, places, by_rule)
         if asked and danger.removal:
             shown = _shorten(whole)
@@ -175,7 +175,9 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return asked
         shown = _shorten("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only reads" if any(by_rule) else "it only reads"
-        return ShellVerdict("allow", f"`{shown}`: {why}.", shown)
+        no_rule = [False] * len(by_rule)
+        only_reads = not any(by_rule) or not self._objection(reading, danger, start, no_rule)
+        return ShellVerdict("allow", f"`{shown}`: {why}.", shown, only_reads=only_reads)
 
     def _objection(
         self, reading: Reading, danger: Danger, places: Places, by_rule: Sequence[bool]
@@ -281,7 +283,8 @@ def _empty_verdict(text: str) -> ShellVerdict:
     """A text without a command: a comment does nothing, and where there is not even one, something was forgotten."""
     if not text.strip():
         return ShellVerdict("ask", "There is no command.", "")
-    return ShellVerdict("allow", f"`{_shorten(text)}`: a comment runs nothing.", _shorten(text))
+    why = f"`{_shorten(text)}`: a comment runs nothing."
+    return ShellVerdict("allow", why, _shorten(text), only_reads=True)
 
 
 def _is_relative(command: Command) -> bool:
@@ -291,9 +294,12 @@ def _is_relative(command: Command) -> bool:
 
 
 def _find_rule(
-    rules: tuple[CommandPattern, ...], danger: Danger, reading: Reading
+    rules: tuple[CommandPattern, ...], danger: Danger, reading: Reading, whole: str
 ) -> tuple[CommandPattern, str] | None:
-    """The first rule that fits any command anywhere in the line, by whatever way it would be run."""
+    """The first rule that fits any command anywhere in the line, by whatever way it would be run.
+
+    A word that is not known may be any: `$x` as the program may be what a rule forbids.
+    """
     if not rules:
         return None
     spellings = [one.argv for one in reading.commands if one.argv] + danger.commands
@@ -302,6 +308,15 @@ def _find_rule(
             for rule in rules:
                 if rule.touches(CommandPart(spelling)):
                     return rule, _shorten(" ".join(spelling))
+    possible = possible_parts(whole)
+    opened = [part for part in possible if part.words and not isinstance(part.words[0], str)]
+    parts = parts_of(whole, reading.commands)[0] if reading.is_known else possible
+    for part in (*opened, *parts):
+        # What these run is among the others. That each of their words may be a program would deny `find -name '*.py'`.
+        if can_run_others(part.words):
+            continue
+        if found := next((each for each in rules if each.touches(part)), None):
+            return found, _shorten(whole)
     return None
 
 

@@ -110,30 +110,6 @@ def _find(call: Call) -> str | None:
     return f"the action {odd}" if odd else None
 
 
-_FEEDING = frozenset("-name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin".split())
-
-
-def find_arguments(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """The directories and the values of tests of `find DIR.. [TEST..] -type f [TEST..] -print0`; None: another form.
-
-    In that form each name that is printed begins with one of these directories, and is a file and no link.
-    """
-    roots = roots_of(words)
-    rest = list(words[len(roots) :])
-    if not roots or rest[-1:] != ["-print0"]:
-        return None
-    values, is_file, tests = list[str](), False, iter(rest[:-1])
-    for test in tests:
-        is_negated = test in {"!", "-not"}
-        test, value = next(tests, "") if is_negated else test, next(tests, "")
-        if test == "-type" and value == "f" and not is_negated:
-            is_file = True
-        elif test not in _FEEDING or not value:
-            return None
-        values.append(value)
-    return (roots, values) if is_file else None
-
-
 _BEFORE_ROOTS = re.compile(r"--|-[HLPEXdsx]+|-O.*|-D")
 
 
@@ -281,9 +257,7 @@ _DU = only(
     maybe="--time",
     shows=False,
 )  # --files0-from prints what a file holds
-_SUM = _text(
-    "-b -c -t -w -z --binary --check --text --warn --zero --tag --ignore-missing --quiet --status --strict"
-)
+_SUM = _text("-b -t -z --binary --text --zero --tag")  # -c reads the files that a file names
 
 PROGRAMS: dict[str, OptionTable] = {
     # texts

@@ -116,9 +116,7 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def make_found(
-        self, text: str, *, piped: bool, is_fed_by_one: bool, is_in_branch: bool
-    ) -> FoundCommand:
+    def make_found(self, text: str, *, piped: bool, is_in_branch: bool) -> FoundCommand:
         static = not (is_in_branch or self.assignments) and all(w.exact for w in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
@@ -128,7 +126,6 @@ class _Parts:
             assignments=tuple(self.assignments),
             redirects=tuple(self.redirects),
             piped=piped,
-            is_fed_by_one=is_fed_by_one,
         )
         return FoundCommand(command, tuple(self.spans))
 
@@ -143,8 +140,6 @@ class _Scanner:
         self.branches = 0
         """How many of the lists that are open belong to an `if`."""
         self.found: list[FoundCommand] = []
-        self.feeder: int | None = None
-        """How many commands there were when a pipe was read behind a simple command."""
         self.continued: list[int] = []
         """Where a line continues in the next."""
 
@@ -170,7 +165,6 @@ class _Scanner:
             else:
                 self._read_simple(piped)
             operator = self._read_operator(closers)
-            self.feeder = len(self.found) if operator == "|" and not opener else None
             needed = operator in {"&&", "||", "|", "|&"}
             piped = is_fed or operator in {"|", "|&"}
             if not operator:
@@ -269,14 +263,8 @@ class _Scanner:
             raise Unreadable("a command without a name")
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
-        is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
-        found = parts.make_found(
-            self.text[start:end],
-            piped=piped,
-            is_fed_by_one=is_fed_by_one,
-            is_in_branch=bool(self.branches),
-        )
-        self.found.append(found)
+        text, is_in_branch = self.text[start:end], bool(self.branches)
+        self.found.append(parts.make_found(text, piped=piped, is_in_branch=is_in_branch))
 
     def _read_part_of_command(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""

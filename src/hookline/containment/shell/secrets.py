@@ -14,6 +14,7 @@ from itertools import pairwise
 from hookline.containment.links import is_below, real_path
 from hookline.secret_tables import (
     COPY_ENDING,
+    INSTALLATIONS,
     PUBLIC_KEY_FILE,
     SAMPLE_FILE,
     SECRET_ENDINGS,
@@ -37,28 +38,7 @@ _LIKELY = tuple(
     .pgpass id_rsa id_ed25519 credentials
     """.split()
 )
-_PLAIN_IN_HOME = tuple(
-    tuple(path.split("/"))
-    for path in """
-    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
-    .inputrc .vimrc .vim .gvimrc .nanorc .emacs .emacs.d .tmux.conf .tmux .screenrc .gitignore
-    .gitignore_global .gitattributes .editorconfig .dircolors .selected_editor .local/bin .local/lib .cache .rustup .nvm
-    .pyenv .rbenv .asdf .sdkman .oh-my-zsh .vscode-server .npm .cargo .rvm .goenv .venv .venvs .virtualenvs .condarc
-    .prettierrc .eslintrc .hushlogin .xinitrc .xprofile .xresources .ideavimrc .wezterm.lua .zsh .fzf .dotfiles
-    .config/nvim .config/git/ignore .config/htop .config/alacritty .config/kitty .config/i3 .config/sway .config/tmux
-    .config/bat .config/fontconfig .config/zed .config/helix .config/starship.toml .config/user-dirs.dirs
-    .config/systemd .config/yapf .config/flake8 .config/pycodestyle .config/ruff .config/fish/config.fish
-    .claude/skills .claude/commands .claude/agents .claude/claude.md .codex/skills .codex/prompts .codex/agents.md
-    .agents/skills .gemini/skills .gemini/commands .gemini/gemini.md .m2/repository .gradle/wrapper .gradle/caches
-    """.split()
-)
-"""What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
-_SAMPLES = (
-    *_LIKELY,
-    *(f"x{ending}" for ending in SECRET_ENDINGS),
-    *"my_secret my_credentials my_password passwords terraform.tfstate".split(),
-)
-"""Names that a pattern which spells out some of a secret's name would match."""
+_PLAIN_IN_HOME = tuple(tuple(path.lower().split("/")) for path in INSTALLATIONS)
 _WHOLE_PLACES = frozenset(
     """
     / ~ /root /home /Users /etc /proc /var /run /etc/ssh /etc/ssl /etc/letsencrypt /etc/kubernetes /run/user ~/.config
@@ -66,10 +46,8 @@ _WHOLE_PLACES = frozenset(
     """.split()
 )
 _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
-_MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
-"""What git reads in front of a path."""
-_TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
-"""A pattern of which enough is spelled out to be held against every name: `*.json` is not."""
+_OF_GIT = re.compile(r"^:(\([^)]*\)|[/!^]*)|@\{[^{}]*\}")
+"""What git reads in front of a path, and behind a branch: `stash@{0}`."""
 _LONGEST = 255
 """Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
 _SOURCE = re.compile(
@@ -79,11 +57,7 @@ _MERE_WORDS = frozenset(
     "credentials credential secrets secret keystore wallet token tokens keyrings gcloud".split()
 )
 """Names of directories, or beginnings of names, that mean nothing where the file is source code or prose."""
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_COLLATED = re.compile(r"\[[^/]*\[[=.]")
 _BRACKETS = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
-
-
 _REMEMBERED = 4096
 """Words that are not looked at again: a command is gone through more than once, and agents repeat themselves."""
 
@@ -99,40 +73,18 @@ def parts_of(path: str) -> list[str]:
 
 @lru_cache(_REMEMBERED)
 def is_secret(path: str) -> bool:
-    """Whether a path, or what a pattern may match, holds secrets: keys, tokens, environments, histories."""
-    spellings = _spellings(path)
-    return spellings is None or any(map(_is_secret_place, spellings))
-
-
-def _spellings(path: str) -> list[str] | None:
-    """What the braces of a path come to, and brackets as question marks. None if it is too much."""
-    if len(path) > _LONGEST:
-        return None if _is_pattern(path) else [path]
-    if _COLLATED.search(path):
-        return None
-    done: list[str] = []
-    pending = [_BRACKETS.sub("?", path)]
-    while pending:
-        one = pending.pop()
-        found = _BRACES.search(one)
-        if found is None:
-            done.append(one)
-        else:
-            pending += [one[: found.start()] + x + one[found.end() :] for x in found[1].split(",")]
-        if len(done) + len(pending) > 32:
-            return None
-    return done
+    """Whether a path holds secrets: keys, tokens, environments, histories. One that is still a pattern may."""
+    return _is_pattern(path) or _is_secret_place(path)
 
 
 def _is_secret_place(whole: str) -> bool:
     parts = parts_of(whole)
     if whole.startswith("/dev/") and whole not in DEVICES:
         return True
-    if whole.startswith("/") and parts and (_is_pattern(parts[0]) or _is_process(parts)):
+    if whole.startswith("/") and parts and _is_process(parts):
         return True
-    if parts and _may_hold_shadow(parts) and _may_be_shadow(parts[-1], whole):
-        return True
-    if parts[:2] == ["etc", "ssh"] and _is_pattern(parts[-1]):
+    is_in_etc = len(parts) == 1 or parts[-2:-1] in (["etc"], ["backups"])
+    if parts and is_in_etc and COPY_ENDING.sub("", parts[-1]) in ("shadow", "gshadow"):
         return True
     if parts[-2:] in ([".git", "config"], [".git", "config.worktree"]):  # addresses with passwords
         return True
@@ -157,9 +109,7 @@ def _is_secret_file_name(name: str) -> bool:
 def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
     names = _hidden_in_home(whole, parts)
-    if not names or names[-1] == "skill.md":
-        return False
-    return not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
+    return bool(names) and not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
 
 
 def _hidden_in_home(whole: str, parts: list[str]) -> list[str]:
@@ -184,7 +134,7 @@ def is_hidden_in_home(path: str) -> bool:
 
 
 def _is_pattern(name: str) -> bool:
-    return not set("*?[{").isdisjoint(name)
+    return not set("*?[").isdisjoint(name)
 
 
 def _is_process(parts: list[str]) -> bool:
@@ -192,27 +142,16 @@ def _is_process(parts: list[str]) -> bool:
     if parts[0] != "proc" or len(parts) < 2:
         return False
     name = parts[1]
-    if name in {"kcore", "kmsg", "keys"} or _is_pattern(name):
+    if name in {"kcore", "kmsg", "keys"}:
         return True
     of_process = name in {"self", "thread-self"} or not re.fullmatch("[a-z][a-z_-]*", name)
     return of_process and (len(parts) < 3 or parts[-1] not in _OF_PROCESS)
 
 
-def _may_hold_shadow(parts: list[str]) -> bool:
-    return len(parts) == 1 or any(matches(one, parts[-2]) for one in ("etc", "backups"))
-
-
-def _may_be_shadow(name: str, whole: str) -> bool:
-    names = ("shadow", "gshadow")
-    if not _is_pattern(name):
-        return COPY_ENDING.sub("", name) in names
-    return whole.startswith("/etc/") and any(matches(one, name) for one in names)
-
-
 def _is_name_of_secret(name: str) -> bool:
     lower = name.lower()
     if len(name) > _LONGEST or SAMPLE_FILE.search(lower) or PUBLIC_KEY_FILE.fullmatch(lower):
-        return len(name) > _LONGEST and _is_pattern(name)
+        return False
     lower = COPY_ENDING.sub("", lower) or lower
     if is_env_file(lower):
         return True
@@ -220,65 +159,32 @@ def _is_name_of_secret(name: str) -> bool:
         return True
     if lower.startswith("ssh_host_") and not lower.endswith(".pub"):
         return True
-    if lower.startswith(("service-account", "service_account", "credentials.")):
-        return True
-    return _is_pattern(lower) and _may_match_secret(lower)
-
-
-def _may_match_secret(pattern: str) -> bool:
-    """Only patterns that spell out some of the name: `*` matches no hidden file."""
-    if pattern.endswith(SECRET_ENDINGS) or pattern.startswith((".env", "id_", "cred", "secret")):
-        return True
-    is_hidden = pattern.startswith(".")
-    spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
-    if not (is_hidden or spelled):
-        return False
-    is_hidden = is_hidden or (pattern.startswith("?") and "*" not in pattern)  # it was `[.]`
-    known = (*_SAMPLES, *SECRET_FILES) if _TOLD.match(pattern) else _SAMPLES
-    return _is_nearly_secret(pattern) or any(
-        matches(name, pattern) for name in known if is_hidden or not name.startswith(".")
-    )
-
-
-def _is_nearly_secret(pattern: str) -> bool:
-    """Whether single letters are open, and the rest begins or ends like a secret's name: `.e?v.prod`, `x.p?m`."""
-    if "*" in pattern:
-        return False
-    if matches(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
-        return True
-    is_spelled = len(re.findall("[a-z0-9]", pattern)) > 2
-    if is_spelled and any(matches(n, pattern) for n in (*SECRET_FILES, "service-account.json")):
-        return True
-    tails = ((one, pattern[-len(one) :]) for one in SECRET_ENDINGS)
-    return any(re.search("[a-z0-9]{2}", tail) and matches(one, tail) for one, tail in tails)
+    return lower.startswith(("service-account", "service_account", "credentials."))
 
 
 def can_pick_secret(pattern: str) -> bool:
     """Whether a pattern by which a program itself picks files may pick a secret: to it a star is a leading dot, too."""
-    plain = _MAGIC.sub("", pattern.lower().replace("\\", ""))
-    spellings = _spellings(plain)
-    if spellings is None or len(pattern) > _LONGEST:
+    plain = _OF_GIT.sub("", _BRACKETS.sub("?", pattern.lower().replace("\\", "")))
+    if len(pattern) > _LONGEST or "{" in plain or "[" in plain:
+        return True
+    if not _is_pattern(plain):
+        return is_secret(pattern)
+    if plain.endswith(SECRET_ENDINGS):
         return True
     if not re.search("[a-z0-9]", plain):
         return False
-    parts = [part for one in spellings for part in one.split("/") if part.strip("*")]
+    parts = [part for part in plain.split("/") if part.strip("*")]
     return any(matches(name, part) for part in parts for name in _LIKELY)
 
 
-@lru_cache(_REMEMBERED)
 def is_whole_home(path: str) -> bool:
     """Whether a path is a home directory, all of them, everything, or a place with many secrets."""
-    spellings = _spellings(path)
-    return spellings is None or any(map(_is_home_place, spellings))
+    parts = parts_of(path)
+    if path in _WHOLE_PLACES or (path.startswith("~") and len(parts) == 1):
+        return True
+    return len(parts) == 2 and parts[0] in {"home", "Users"} and path.startswith("/")
 
 
 def has_home(path: str) -> bool:
     """Whether our home directory is this one, or lies in it."""
     return is_below(real_path(os.path.expanduser("~")), real_path(path))
-
-
-def _is_home_place(whole: str) -> bool:
-    parts = parts_of(whole)
-    if whole in _WHOLE_PLACES or (whole.startswith("~") and len(parts) == 1):
-        return True
-    return len(parts) == 2 and parts[0] in {"home", "Users"} and whole.startswith("/")

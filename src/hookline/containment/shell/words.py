@@ -58,8 +58,6 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     redirects: tuple[Redirect, ...] = ()
     piped: bool = False
     """Whether its input comes from a command before it, or from what is piped to the group that it is in."""
-    is_fed_by_one: bool = False
-    """Whether that is what one simple command prints, and nothing else: no group, and no errors (`|&`)."""
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from hookline.errors import JournalError, UsageError
+from hookline.errors import AccessDeniedError, JournalError, UsageError
 from hookline.extras import install_command
 
 try:
     import psycopg
-    from psycopg import conninfo
+    from psycopg import conninfo, sql
 except ImportError:
     raise UsageError(
         "a journal in PostgreSQL needs the package 'psycopg'.",
@@ -53,7 +53,9 @@ _OF_SERVER: dict[str, str] = {
     "idle_in_transaction_session_timeout": "60s",
 }
 _SETTINGS = f"SELECT {', '.join(['set_config(%s, %s, false)'] * (len(_OF_SERVER) + 1))}"
-_ATTEMPTS = 3
+_NOTIFY_SECONDS = 5.0
+_CLEAR_URL = re.compile(r"[a-z]+://([^@/?]*@)?[^@]*")
+"""Its one @, if there is one, ends the user and the password."""
 
 
 class Database:
@@ -87,14 +89,18 @@ class Database:
     def connect(self) -> Connection:
         """A connection that is set as the journal needs it. Refuses a pooler that shares server processes."""
         with self.convert_errors("reached"):
-            connection = self._connect()
-            try:
-                self._check_pooler(connection)
-                self._set(connection)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
+            return self.connect_for_engine()
+
+    def connect_for_engine(self) -> Connection:
+        """The same, with the errors of PostgreSQL: an engine knows by these that it has to try again."""
+        connection = self._connect()
+        try:
+            self._check_pooler(connection)
+            self._set(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _connect(self) -> Connection:
         name = f"hookline {socket.gethostname()} {os.getpid()}"
@@ -109,29 +115,24 @@ class Database:
         connection.execute(_SETTINGS, [word for pair in settings.items() for word in pair])
 
     def _check_pooler(self, connection: Connection) -> None:
-        """Refuse a pooler that gives one server process to many clients in turn: they would share its locks."""
-        (pid,) = ask_one(connection, "SELECT pg_backend_pid()")
-        if (
-            pid == connection.info.backend_pid
-        ):  # as the server itself said when the connection began
-            return
-        for _ in range(_ATTEMPTS):  # others may use the pooler, and take the process before we do
-            with self._connect() as other:
-                try:
-                    with other.transaction():
-                        is_shared = ask_one(other, "SELECT pg_backend_pid()") == (pid,)
-                except psycopg.Error:  # in statement mode there are no transactions
-                    raise self._pooler_error("statement") from None
-            if is_shared:
-                raise self._pooler_error("transaction")
-            (pid,) = ask_one(connection, "SELECT pg_backend_pid()")
+        """Refuse a pooler that gives one server process to many clients in turn: they would share its locks.
 
-    def _pooler_error(self, mode: str) -> JournalError:
-        return JournalError(
-            f"the journal in {self} cannot be used: a pooler in {mode} mode is between, which gives the lock on a run "
-            "to two clients.",
-            remedy="Connect to the server itself, or set the pooler to session mode (pool_mode = session).",
-        )
+        A notification reaches a client that asks for nothing only if the server process that listens is its own.
+        Rejected: comparing the server process of several queries, which may be the same one by chance.
+        """
+        if ask_one(connection, "SELECT pg_backend_pid()") == (connection.info.backend_pid,):
+            return  # as the server itself said when the connection began
+        channel = f"hookline_{os.urandom(8).hex()}"
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        with self._connect() as other:
+            other.execute("SELECT pg_notify(%s, %s)", (channel, ""))
+            if not list(connection.notifies(timeout=_NOTIFY_SECONDS, stop_after=1)):
+                raise JournalError(
+                    f"the journal in {self} cannot be used: a pooler in transaction or statement mode is between, "
+                    "which gives the lock on a run to two clients.",
+                    remedy="Connect to the server itself, or set the pooler to session mode (pool_mode = session).",
+                )
+        connection.execute("UNLISTEN *")
 
     # --- errors ----------------------------------------------------------------------------------------
 
@@ -146,7 +147,8 @@ class Database:
     def journal_error(self, error: psycopg.Error, action: str) -> JournalError:
         """An error of PostgreSQL as one of ours."""
         words, remedy = _words(error)
-        return JournalError(
+        kind = AccessDeniedError if error.sqlstate == _NOT_PERMITTED else JournalError
+        return kind(
             f"the journal in {self} cannot be {action}: {words} ({self._without_password(error)}).",
             remedy=remedy,
         )
@@ -158,7 +160,7 @@ class Database:
         return text.replace(secret, "***") if secret else text
 
 
-def ask_one(connection: Connection, query: str, *values: object) -> tuple[Any, ...]:
+def ask_one(connection: Connection, query: str | sql.Composed, *values: object) -> tuple[Any, ...]:
     """The one row that a query gives."""
     row = connection.execute(query, values).fetchone()
     assert row is not None
@@ -177,14 +179,23 @@ def _read_url(url: str | None) -> dict[str, Any]:
             remedy=f'Give a URL, "postgresql://USER@HOST/NAME", or set {_VARIABLE}.',
         )
     try:
-        return dict(conninfo.conninfo_to_dict(url))
+        found = dict(conninfo.conninfo_to_dict(url))
     except psycopg.Error:
-        # Without the words of libpq: they quote the part that it does not understand.
-        raise UsageError(
-            "the URL of the database cannot be read.",
-            remedy="It has the form postgresql://USER@HOST:PORT/NAME, with :PASSWORD after USER. Special characters in "
-            "a password are written with %, for example %40 for @.",
-        ) from None
+        raise _url_error() from None
+    # libpq ends a password at its first / or @, and takes the rest for a host, a port or a database.
+    is_clear = _CLEAR_URL.fullmatch(url) or not url.startswith(("postgresql://", "postgres://"))
+    if not is_clear or not re.fullmatch(r"[0-9,]*", str(found.get("port") or "")):
+        raise _url_error()
+    return found
+
+
+def _url_error() -> UsageError:
+    """Without the words of libpq, and without any part of the URL: each may be a part of the password."""
+    return UsageError(
+        "the URL of the database cannot be read.",
+        remedy="It has the form postgresql://USER@HOST:PORT/NAME, with :PASSWORD after USER. Special characters, such "
+        "as /, @, #, ? and %, are written with %: %2F, %40, %23, %3F and %25.",
+    )
 
 
 def has_password(url: str) -> bool:
@@ -192,6 +203,7 @@ def has_password(url: str) -> bool:
     return bool(_read_url(url).get("password"))
 
 
+_NOT_PERMITTED = "42501"
 _WORDS = {
     "28": (
         "the server refuses the role or its password",
@@ -200,7 +212,10 @@ _WORDS = {
     "3D": ("there is no such database", "Create it: createdb NAME."),
     "3F": ("its tables are not there", "Make them: hookline database migrate."),
     "42P01": ("its tables are not there", "Make them: hookline database migrate."),
-    "42501": ("the role may not do this", "Grant it what docs/postgres.md lists for its task."),
+    _NOT_PERMITTED: (
+        "the role may not do this",
+        "Grant it what docs/postgres.md lists for its task.",
+    ),
     "53": ("the server is out of connections, memory or space", "See the server's log."),
     "55P03": ("another session holds a lock for too long", "See pg_stat_activity, and try again."),
     "25006": (
@@ -215,8 +230,22 @@ _UNREACHABLE = (
 )
 
 
+_REFUSALS = {
+    r"password authentication failed|no password supplied|no pg_hba.conf entry": "28",
+    r"role \".*\" (does not exist|is not permitted to log in)": "28",
+    r"database \".*\" does not exist": "3D",
+    r"permission denied for database": _NOT_PERMITTED,
+    r"too many (clients|connections)|remaining connection slots": "53",
+}
+
+
+def _state_of(words: str) -> str:
+    """The state that a server gave when it refused a connection, which psycopg leaves out. By its English words."""
+    return next((state for each, state in _REFUSALS.items() if re.search(each, words)), "")
+
+
 def _words(error: psycopg.Error) -> tuple[str, str]:
-    state = error.sqlstate or ""
+    state = error.sqlstate or _state_of(str(error))
     if not state and isinstance(error, psycopg.OperationalError):
         return _UNREACHABLE
     if state.startswith(("08", "57P")):

@@ -90,7 +90,8 @@ CREATE TABLE schedules (
 MIGRATIONS = (_FIRST, _SECOND)
 """What makes version 1 of nothing, version 2 of 1, and so on. One that was released never changes."""
 _LOCK = 0x486B6C6E  # "Hkln"
-_READ = "SELECT version FROM schema_version"
+# With its schema: one that the role may not use is not searched, and its tables would seem not to be there.
+_READ = "SELECT version FROM {}"
 
 
 def migrate(connection: Connection, database: Database) -> tuple[int, int]:
@@ -100,7 +101,7 @@ def migrate(connection: Connection, database: Database) -> tuple[int, int]:
         name = sql.Identifier(database.schema)
         if not ask_one(connection, "SELECT to_regnamespace(%s) IS NOT NULL", database.schema)[0]:
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
-        before = _version(connection)
+        before = _version(connection, database)
         if before > len(MIGRATIONS):
             raise _newer_error(database, before)
         if not before:
@@ -125,7 +126,7 @@ def connect(database: Database) -> Connection:
 
 def _check_version(connection: Connection, database: Database) -> None:
     with database.convert_errors("opened"):
-        version = _version(connection)
+        version = _version(connection, database)
     if version > len(MIGRATIONS):
         raise _newer_error(database, version)
     if version < len(MIGRATIONS):
@@ -136,10 +137,11 @@ def _check_version(connection: Connection, database: Database) -> None:
         )
 
 
-def _version(connection: Connection) -> int:
+def _version(connection: Connection, database: Database) -> int:
+    query = sql.SQL(_READ).format(sql.Identifier(database.schema, "schema_version"))
     try:
         with connection.transaction():
-            return int(ask_one(connection, _READ)[0])
+            return int(ask_one(connection, query)[0])
     except psycopg.errors.UndefinedTable:
         return 0
 

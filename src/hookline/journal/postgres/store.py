@@ -25,7 +25,8 @@ from hookline.journal.postgres.database import (
     to_column,
 )
 from hookline.journal.postgres.schema import connect, migrate
-from hookline.journal.postgres.writer import PostgresWriter, add_event, create_run, lost_error
+from hookline.journal.postgres.statements import add_event, create_run
+from hookline.journal.postgres.writer import PostgresWriter, lost_error
 from hookline.journal.stores import OpenedStore
 from hookline.journal.tables import Tables, continued_error, run_exists_error
 from hookline.journal.writer import Release
@@ -145,6 +146,12 @@ class JournalInPostgres(OpenedJournal):
         with self._snapshot() as tables:
             values = () if session_id is None else (session_id,)
             return dict(cast("PostgresTables", tables).rows(query, *values))
+
+    def find_paused_with_messages(self) -> set[str]:
+        """The runs that wait and have something in their inbox."""
+        query = "SELECT run_id FROM runs WHERE status = 'paused' AND run_id IN (SELECT run_id FROM inbox)"
+        with self._snapshot() as tables:
+            return {run_id for (run_id,) in cast("PostgresTables", tables).rows(query)}
 
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:

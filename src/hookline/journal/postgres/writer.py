@@ -1,29 +1,44 @@
-"""The one connection that writes a journal in PostgreSQL, in a thread of its own.
+"""The one connection that writes a journal in PostgreSQL.
 
 Each batch is one statement. It changes the run and adds the records only if the run still ends where it ended and the
 server process is the one that has the lock on the run; otherwise it does nothing. So batches of many runs share a
 transaction, one round trip and one commit, and the failure of one is none of another.
 
 Locks on runs belong to this connection. Whoever loses the connection has lost the locks, and cannot write any more.
+
+An event loop that writes sends the statement itself, and has its selector wait for the answer. It never waits for the
+connection: when another thread uses it, and for everything that is large or goes wrong, the thread of the writer does
+the work. What is written meanwhile is the next transaction. Whoever needs the connection while an answer is on its way
+waits for that answer in the place of the loop, and so does the thread when a loop has not come for it in time: loops
+stop, end, or are busy.
+
+Rejected: the thread for every commit (a step changes four times between threads and processes, a plain insert twice,
+and a step cost 1.8 inserts), an event loop in the thread (the same changes), and a connection for each event loop (the
+locks belong to a connection, and a run may be written from several loops).
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
-from typing import TypeAlias, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import psycopg
 
-from hookline.errors import HooklineError, JournalError, RunHandedOverError, RunInUseError
-from hookline.journal.chain import Row, StoredRun, anchor
+from hookline.errors import (
+    HooklineError,
+    JournalError,
+    RecordError,
+    RunHandedOverError,
+    RunInUseError,
+)
 from hookline.journal.connection import closed_error, forked_error
 from hookline.journal.postgres.database import (
     Connection,
@@ -32,76 +47,51 @@ from hookline.journal.postgres.database import (
     is_lost,
     to_column,
 )
+from hookline.journal.postgres.exchange import AnswerReader, CommitExchange
 from hookline.journal.postgres.schema import connect
-from hookline.journal.postgres.statement import BoundStatement, Statement, execute_all
-from hookline.journal.run_info import RunInfo
-from hookline.journal.tables import pack
+from hookline.journal.postgres.statements import (
+    PREPARED,
+    BoundStatement,
+    bind_batch,
+    bind_list_lock,
+    have_list_alone,
+    lock_key,
+)
 from hookline.journal.writer import Batch, conflict_error, deleted_error
 
 T = TypeVar("T")
 
 LARGEST_RECORD = 64 * 1024 * 1024
 """Bytes of a record. PostgreSQL itself could take a gigabyte, and a reader would have to have it in memory."""
+_SMALL = 64 * 1024
+"""Bytes of a batch that an event loop sends itself: hashing them takes about a tenth of a millisecond."""
+_PATIENCE_SECONDS = 1.0
+"""So long, and at most twice as long, an answer waits for the loop that has sent the statement."""
 
-_NEXT_BATCH = """
-WITH run AS (
-    UPDATE runs SET records = %(records)s, steps = %(steps)s, updated_at = %(updated_at)s, head = %(head)s,
-        session_id = %(session_id)s, agent_id = %(agent_id)s, parent_run_id = %(parent_run_id)s,
-        status = %(status)s, prompt = %(prompt)s{changes}
-    WHERE run_id = %(run_id)s AND head = %(head_before)s AND pg_backend_pid() = %(pid)s{conditions}
-    RETURNING id
-)
-INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
-"""
-_CONTINUE = Statement("hookline_continue", _NEXT_BATCH.format(changes="", conditions=""))
-_BEGIN = Statement(  # a queued run that continues another one
-    "hookline_begin",
-    _NEXT_BATCH.format(
-        changes=", continues = %(continues)s",
-        conditions=" AND EXISTS (SELECT 1 FROM runs WHERE run_id = %(continues)s)",
-    ),
-)
-_CREATE = Statement(
-    "hookline_create",
-    """
-WITH run AS (
-    INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
-        started_at, updated_at, kind, head, continues)
-    SELECT %(run_id)s, %(session_id)s, %(agent_id)s, %(parent_run_id)s, %(status)s, %(prompt)s, %(records)s,
-        %(steps)s, %(started_at)s, %(updated_at)s, %(kind)s, %(head)s, %(continues)s
-    WHERE pg_backend_pid() = %(pid)s
-        AND (%(earlier)s::text IS NULL OR EXISTS (SELECT 1 FROM runs WHERE run_id = %(earlier)s))
-    ON CONFLICT (run_id) DO NOTHING
-    RETURNING id
-), last AS (
-    SELECT number, link FROM history ORDER BY number DESC LIMIT 1
-), event AS (
-    INSERT INTO history (number, event, run_id, records, at, link)
-    SELECT coalesce((SELECT number FROM last), 0) + 1, 'created', %(run_id)s, 0, %(started_at)s,
-        sha256(coalesce((SELECT link FROM last), %(first_link)s) || %(event)s)
-    FROM run
-)
-INSERT INTO batches (id, links, records) SELECT (id << 32) + %(position)s, %(links)s, %(bodies)s FROM run
-""",
-)
-_HAVE_LIST_ALONE = Statement("hookline_alone", "SELECT pg_advisory_xact_lock(%(key)s)")
-_ADD_EVENT = """
-WITH last AS (SELECT number, link FROM history ORDER BY number DESC LIMIT 1)
-INSERT INTO history (number, event, run_id, records, at, link)
-SELECT coalesce((SELECT number FROM last), 0) + 1, %(event)s, %(run_id)s, %(value)s, %(at)s,
-    sha256(coalesce((SELECT link FROM last), %(first_link)s) || %(body)s)
-"""
-_ADD_BATCH = "INSERT INTO batches (id, links, records) SELECT (id << 32) + %s, %s, %s FROM runs WHERE run_id = %s"
-_ROWS_OF_A_BATCH = 50
-"""Of an imported run: about as many as a few steps make."""
-_FIRST_LINK = anchor("")
 _HOLDER = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND (classid::bigint << 32 | objid::bigint) = %s AND objsubid = 1
 """
 
-_Job: TypeAlias = Callable[[], None]
+_Call: TypeAlias = Literal["work", "watch", "end"]
+"""What the thread is woken for: something is queued, a loop has sent something, or the writer is closed."""
+
+
+class _Commit(NamedTuple):
+    """Batches on their way to the server."""
+
+    batches: list[Batch]
+    exchange: CommitExchange
+    loop: asyncio.AbstractEventLoop | None
+    """The event loop that sent them and takes the answer."""
+
+    def find_refused(self) -> list[Batch]:
+        """Those that the server has not written."""
+        rows = self.exchange.rows[-len(self.batches) :]
+        if rows.count(1) == len(self.batches):
+            return []
+        return [batch for batch, added in zip(self.batches, rows, strict=True) if added != 1]
 
 
 class PostgresLease:
@@ -122,7 +112,10 @@ class PostgresLease:
 
 
 class PostgresWriter:
-    """Takes batches in order, and gives leases. Only the thread that holds `_using` uses the connection."""
+    """Takes batches in order, and gives leases. Only the thread that holds `_using` uses the connection.
+
+    An event loop never waits for `_using`. While it waits for an answer, it does not hold it.
+    """
 
     def __init__(self, database: Database, on_loss: Callable[[], None]) -> None:
         self._database = database
@@ -135,8 +128,18 @@ class PostgresWriter:
         """The runs that are leased, with the server process that has the lock."""
         self._given_back: deque[tuple[str, int, Future[None]]] = deque()
         """Leases to end. Garbage is collected at any moment, so nobody waits for the connection to end one."""
-        self._lock = threading.RLock()
-        self._queue: SimpleQueue[Batch | _Job | None] = SimpleQueue()
+        self._queue: deque[Batch] = deque()
+        """What is not sent yet. Whoever holds `_using` takes from it."""
+        self._commit: _Commit | None = None
+        """What is on its way. Whoever holds `_using` may finish it."""
+        self._commits = 0
+        """How many were sent."""
+        self._reader: AnswerReader | None = None
+        """Of the event loop that has written last."""
+        self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._is_watched = False
+        """Whether the thread looks now and then if a loop has forgotten its answer."""
+        self._lock = threading.RLock()  # garbage collection may write while this thread has it
         self._is_open = True
         self._thread: threading.Thread | None = None
 
@@ -179,8 +182,12 @@ class PostgresWriter:
         if os.getpid() != self._pid:
             return None
         freed: Future[None] = Future()
-        self._given_back.append((run_id, pid, freed))
-        return freed if self._enqueue(self._unlock_all) else None
+        with self._lock:
+            if not self._is_open:
+                return None
+            self._given_back.append((run_id, pid, freed))
+        self._wake()
+        return freed
 
     def _unlock_all(self) -> None:
         while self._given_back:
@@ -199,14 +206,19 @@ class PostgresWriter:
         """Commit a batch. The future is done when it is committed."""
         if os.getpid() != self._pid:
             raise forked_error(str(self._database))
-        for body in batch.bodies:
-            if len(body) > LARGEST_RECORD:
-                raise _too_large(batch.after.run_id, body)
+        if len(batch.records) > LARGEST_RECORD:
+            for body in batch.bodies:
+                if len(body) > LARGEST_RECORD:
+                    raise _too_large(batch.after.run_id, body)
         done: Future[None] = Future()
         batch.done = done
         done.set_running_or_notify_cancel()  # it cannot be cancelled: what happened is recorded
-        if not self._enqueue(batch):
-            raise closed_error()
+        with self._lock:
+            if not self._is_open:
+                raise closed_error()
+            self._queue.append(batch)
+        if not self._is_left_to_loop():
+            self._wake()
         return done
 
     def run(self, work: Callable[[Connection], T]) -> T:
@@ -220,16 +232,6 @@ class PostgresWriter:
                 problem = self._database.journal_error(error, "written")
                 self._see_loss()
                 raise problem from None
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Use the connection."""
-        with self._using:
-            before, self._user = self._user, threading.get_ident()
-            try:
-                yield
-            finally:
-                self._user = before
 
     def run_exclusively(self, work: Callable[[Connection], T]) -> T:
         """Do something in a transaction in which nobody else creates or deletes a run, or posts a message."""
@@ -249,113 +251,234 @@ class PostgresWriter:
             if not self._is_open:
                 return
             self._is_open = False
-            self._queue.put(None)
+            self._calls.put("end")
             thread = self._thread
         if thread is None:
-            self._work_off()
+            self._end()
         elif thread is not threading.current_thread():
             thread.join()
 
-    # --- by the thread ---------------------------------------------------------------------------------
-
-    def _enqueue(self, item: Batch | _Job) -> bool:
-        with self._lock:
-            if not self._is_open:
-                return False
-            self._queue.put(item)
-            has_thread = self._thread is not None or self._has_started_thread()
-        if not has_thread and self._user != threading.get_ident():
-            while (
-                not self._queue.empty()
-            ):  # what is queued during a use by this thread waits for the next caller
-                self._take(self._queue.get())
-        return True
-
-    def _has_started_thread(self) -> bool:
-        """False when there cannot be one: the process is exiting, or has too many."""
-        thread = threading.Thread(target=self._work_off, name="hookline-journal", daemon=True)
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Use the connection, when what is on its way has arrived."""
+        before = None
         try:
-            thread.start()
+            with self._using:
+                before, self._user = self._user, threading.get_ident()
+                try:
+                    if before is None:
+                        self._finish()
+                    yield
+                finally:
+                    self._user = before
+        finally:
+            if before is None and self._queue:
+                self._wake()  # the loop that has queued it waited for what this thread has finished
+
+    # --- by an event loop ------------------------------------------------------------------------------
+
+    def _is_left_to_loop(self) -> bool:
+        """Send what is queued, if an event loop runs in this thread. It does not block. False: the thread does it."""
+        try:
+            loop = asyncio.get_running_loop()
         except RuntimeError:
             return False
-        self._thread = thread
+        if not self._using.acquire(blocking=False):
+            return False
+        try:
+            if self._user is not None:  # garbage was collected while this thread uses it
+                return False
+            if self._commit is not None:
+                return self._commit.loop is loop  # it sends what is queued after that
+            return self._has_sent(loop)
+        finally:
+            self._using.release()
+
+    def _has_sent(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Send what is queued. False if the thread has to do something about it."""
+        connection = self._connection
+        if connection is None or any(len(batch.records) > _SMALL for batch in self._queue):
+            return False
+        self._user = threading.get_ident()
+        try:
+            self._commit = self._send(connection, self._take_queue(), loop)
+            # What does not fit into the buffer of the socket is large too.
+            return self._commit.exchange.is_sent and self._has_watch() and self._has_reader(loop)
+        finally:
+            self._user = None
+
+    def _has_reader(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Let the loop wait for the answer. False if it cannot."""
+        reader = self._reader
+        if reader is None or reader.loop is not loop:
+            self._forget_reader()
+            assert self._connection is not None
+            reader = self._reader = AnswerReader(self._connection, loop, self._read_answer)
+        try:
+            reader.start()
+        except NotImplementedError:
+            return False
         return True
 
+    def _forget_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def _read_answer(self, reader: AnswerReader) -> None:
+        """Take an answer in the event loop, and send what was queued meanwhile."""
+        # A commit keeps its journal. One that becomes garbage now would be closed now, which waits for `_using`.
+        commit = self._commit
+        is_mine = commit is not None and commit.loop is reader.loop
+        if commit is None or not is_mine or not self._using.acquire(blocking=False):
+            reader.stop()  # it is the answer to a thread
+            return
+        try:
+            is_written = self._commit is commit and self._is_written(commit, reader)
+        finally:
+            self._using.release()
+        if is_written:
+            for batch in commit.batches:
+                batch.settle()
+
+    def _is_written(self, commit: _Commit, reader: AnswerReader) -> bool:
+        """Take the answer. False when it is not complete, or the thread has to see to it."""
+        if not commit.exchange.is_done:
+            commit.exchange.advance()
+            if not commit.exchange.is_done:
+                return False
+        if commit.exchange.error is not None or commit.find_refused():
+            reader.stop()
+            self._wake()  # the thread asks why, or tries again
+            return False
+        self._commit = None
+        if self._queue and not self._has_sent(reader.loop):
+            self._wake()
+        return True
+
+    # --- by the thread ---------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Let the thread see to everything. If there cannot be one, this thread does."""
+        if self._has_thread():
+            self._calls.put("work")
+        elif self._user != threading.get_ident():  # what is queued during a use waits for its end
+            self._work_off()
+
+    def _has_watch(self) -> bool:
+        """Let the thread look after answers that no loop comes for. False when there is no thread."""
+        if not self._is_watched and self._has_thread():
+            self._is_watched = True
+            self._calls.put("watch")
+        return self._is_watched
+
+    def _has_thread(self) -> bool:
+        """Start the thread. False when there cannot be one: the process is exiting, or has too many."""
+        with self._lock:
+            if self._thread is None and self._is_open:
+                thread = threading.Thread(target=self._serve, name="hookline-journal", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return False
+                self._thread = thread
+            return self._thread is not None
+
+    def _serve(self) -> None:
+        """Do what the thread is woken for, until the end."""
+        commits = 0
+        while True:
+            try:
+                call = self._calls.get(timeout=_PATIENCE_SECONDS if self._is_watched else None)
+            except Empty:
+                call = "watch" if commits != self._commits else "work"
+            commits = self._commits
+            if call == "end":
+                break
+            if call == "work":
+                self._work_off()
+        self._end()
+
     def _work_off(self) -> None:
-        """Take what is queued, until the end."""
-        while self._take(self._queue.get()):
-            pass  # in a function of its own, so that nothing of a claim that is forgotten is kept here
+        """Finish what is on its way, and write what is queued."""
         with self._turn():
+            while self._queue or self._given_back:
+                if self._queue:
+                    self._write(self._take_queue())
+                self._unlock_all()
+            self._is_watched = False  # nothing is on its way
+
+    def _end(self) -> None:
+        self._work_off()
+        with self._turn():
+            self._forget_reader()
             if self._connection is not None:
                 self._connection.close()
 
-    def _take(self, item: Batch | _Job | None) -> bool:
-        """Commit all batches that are there together, in one transaction. False for the end of the queue."""
-        batches: list[Batch] = []
-        while item is not None:
-            if isinstance(item, Batch):
-                batches.append(item)
-            else:
-                self._commit_and_settle(batches)
-                batches = []
-                with self._turn():
-                    item()
-            if self._queue.empty():
-                break
-            item = self._queue.get()
-        self._commit_and_settle(batches)
-        return item is not None
+    def _take_queue(self) -> list[Batch]:
+        return [self._queue.popleft() for _ in range(len(self._queue))]
 
-    def _commit_and_settle(self, batches: list[Batch]) -> None:
-        if batches:
-            with self._turn():
-                self._commit(batches)
-            for batch in batches:
-                batch.settle()
-
-    def _commit(self, batches: list[Batch]) -> None:
+    def _write(self, batches: list[Batch]) -> None:
+        """Commit batches together, in one transaction."""
         try:
-            written = self._send(self._connect(), batches)
+            self._commit = self._send(self._connect(), batches)
         except Exception as error:
-            problem = self._to_journal_error(error)
-            for batch in reversed(batches):
-                batch.undo()
-            if self._see_loss() or len(batches) == 1:
-                for batch in batches:
-                    batch.fail(problem)
-            else:  # one run's error is not another's
-                for batch in batches:
-                    self._commit([batch])
-            return
-        for batch, rows in written:
-            if rows != 1:
-                batch.undo()
-                batch.fail(self._refusal(batch))
+            self._recover(batches, error)
+        else:
+            self._finish()
 
-    def _send(self, connection: Connection, batches: list[Batch]) -> list[tuple[Batch, int]]:
-        """Write batches in one transaction. Returns those that were sent, and how many rows each has added."""
+    def _finish(self) -> None:
+        """Wait for what is on its way, and report it."""
+        if self._commit is None:
+            return
+        commit = self._commit
+        try:
+            commit.exchange.wait()
+        finally:
+            self._commit = None
+        if commit.exchange.error is not None:
+            self._recover(commit.batches, commit.exchange.error)
+            return
+        for batch in commit.find_refused():
+            batch.undo()
+            batch.fail(self._refusal(batch))
+        for batch in commit.batches:
+            batch.settle()
+
+    def _recover(self, batches: list[Batch], error: Exception) -> None:
+        """Nothing of a transaction was written. Without the connection it has failed; otherwise each is tried alone."""
+        problem = self._to_journal_error(error)
+        for batch in reversed(batches):
+            batch.undo()
+        if self._see_loss() or len(batches) == 1:
+            for batch in batches:
+                batch.fail(problem)
+                batch.settle()
+        else:  # one run's error is not another's
+            for batch in batches:
+                self._write([batch])
+
+    def _send(
+        self,
+        connection: Connection,
+        batches: list[Batch],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> _Commit:
+        """Send batches as one transaction, without those that cannot follow what their run has."""
         sent: list[Batch] = []
         statements: list[BoundStatement] = []
         for batch in batches:
             try:
-                statements.append(self._statement(batch))
+                statements.append(bind_batch(batch, self._held.get(batch.after.run_id, 0)))
                 sent.append(batch)
-            except JournalError as refusal:
-                batch.fail(refusal)
+            except Exception as error:
+                batch.undo()
+                batch.fail(self._to_journal_error(error))
+                batch.settle()
         if any(batch.is_first or batch.earlier is not None for batch in sent):
-            statements.insert(0, _HAVE_LIST_ALONE.bind({"key": _list_key(self._database)}))
-        rows = execute_all(connection, statements) if sent else []
-        return list(zip(sent, rows[-len(sent) :], strict=True))
-
-    def _statement(self, batch: Batch) -> BoundStatement:
-        tail, links = batch.begin()
-        values = _values(batch.after, links, batch.records)
-        values["pid"] = self._held.get(batch.after.run_id, 0)
-        values["head_before"], values["position"] = tail.head, tail.records
-        batch.advance(1, links)
-        if not batch.is_first:
-            return (_CONTINUE if batch.earlier is None else _BEGIN).bind(values)
-        return _CREATE.bind({**values, **_creation(batch.after), "earlier": batch.earlier})
+            statements.insert(0, bind_list_lock(self._database))
+        self._commits += 1
+        return _Commit(sent, CommitExchange(connection, statements), loop)
 
     def _connect(self) -> Connection:
         if not self._is_open and self._connection is None:
@@ -363,7 +486,7 @@ class PostgresWriter:
         if self._connection is None:
             connection = connect(self._database)
             connection.prepare_threshold = None  # psycopg would deallocate statements of ours
-            for statement in (_CONTINUE, _BEGIN, _CREATE, _HAVE_LIST_ALONE):
+            for statement in PREPARED:
                 statement.prepare(connection)
             self._connection = connection
         return self._connection
@@ -375,6 +498,7 @@ class PostgresWriter:
         if self._connection is None or not is_lost(self._connection):
             return False
         self._connection = None
+        self._forget_reader()
         self._held.clear()
         self._on_loss()
         return True
@@ -416,89 +540,18 @@ def lost_error(run_id: str) -> RunHandedOverError:
     )
 
 
-def have_list_alone(connection: Connection, database: Database) -> None:
-    """Until the end of the transaction nobody else writes the list of what was created and deleted."""
-    connection.execute(_HAVE_LIST_ALONE.text, {"key": _list_key(database)})
-
-
-def _list_key(database: Database) -> int:
-    return lock_key("history", database.schema)
-
-
-def add_event(connection: Connection, event: str, run_id: str, value: int, at: float) -> None:
-    """Add an entry to the list of what was created and deleted, in a transaction that has it alone."""
-    values = {"event": event, "run_id": run_id, "value": value, "at": at, "first_link": _FIRST_LINK}
-    values["body"] = _event_body(event, run_id, value, at)
-    connection.execute(_ADD_EVENT, columns(values))
-
-
-def create_run(connection: Connection, run: StoredRun) -> bool:
-    """Add a whole run, in a transaction that has the list alone. False when there is one with its id.
-
-    The run that it continues is there, or is added by the same transaction.
-    """
-    first, *others = _chunks(run.rows)
-    values = {**_values(run.info, *first), **_creation(run.info), "head": run.head, "position": 0}
-    values["earlier"] = None
-    (values["pid"],) = ask_one(connection, "SELECT pg_backend_pid()")
-    if connection.execute(_CREATE.text, columns(values)).rowcount != 1:
-        return False
-    for number, (links, bodies) in enumerate(others, start=1):
-        position = number * _ROWS_OF_A_BATCH
-        row = (position, b"".join(links), bodies, to_column(run.info.run_id))
-        connection.execute(_ADD_BATCH, row)
-    return True
-
-
-def _chunks(rows: list[Row]) -> Iterator[tuple[list[bytes], bytes]]:
-    for start in range(0, max(1, len(rows)), _ROWS_OF_A_BATCH):
-        chunk = rows[start : start + _ROWS_OF_A_BATCH]
-        yield [row.link for row in chunk], pack([row.body for row in chunk])
-
-
-def _values(info: RunInfo, links: list[bytes], bodies: bytes) -> dict[str, object]:
-    """What both statements need to know."""
-    return {
-        **msgspec.structs.asdict(info),
-        "head": links[-1],
-        "links": b"".join(links),
-        "bodies": bodies,
-    }
-
-
-def _creation(info: RunInfo) -> dict[str, object]:
-    """The entry in the list of what was created and deleted."""
-    event = _event_body("created", info.run_id, 0, info.started_at)
-    return {"event": event, "first_link": _FIRST_LINK}
-
-
-def columns(values: dict[str, object]) -> dict[str, object]:
-    """Values as PostgreSQL keeps them."""
-    return {name: to_column(value) for name, value in values.items()}
-
-
-def _event_body(event: str, run_id: str, value: int, at: float) -> bytes:
-    return msgspec.json.encode((event, run_id, value, at))
-
-
-def lock_key(*names: str) -> int:
-    """The number of the advisory lock on something."""
-    digest = hashlib.sha256("\0".join(names).encode()).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
 def _describe(application: str) -> str:
     kind, _, rest = application.partition(" ")
     host, _, pid = rest.rpartition(" ")
     return f"process {pid} on {host}" if kind == "hookline" and host else "another process"
 
 
-def _too_large(run_id: str, body: bytes) -> JournalError:
+def _too_large(run_id: str, body: bytes) -> RecordError:
     record = msgspec.json.decode(body)
     calls = [record.get("call"), record.get("result"), *record.get("calls", ())]
     names = sorted({call["name"] for call in calls if call and call.get("name")})
     tool = f"a record of tool '{', '.join(names)}'" if names else f"a record ({record['type']})"
-    return JournalError(
+    return RecordError(
         f"{tool} in run '{run_id}' has {len(body):,} bytes, and a journal in PostgreSQL takes {LARGEST_RECORD:,}.",
         remedy="Let the tool write its output to a file, and give its path.",
     )

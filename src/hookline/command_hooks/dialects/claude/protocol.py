@@ -39,7 +39,7 @@ from hookline.command_hooks.tools import (
     names_or_expression,
 )
 from hookline.flow import ErrorClass
-from hookline.journal import stream_of
+from hookline.journal.session import stream_of
 from hookline.state import (
     NO_USAGE,
     AgentState,

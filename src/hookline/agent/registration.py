@@ -36,7 +36,7 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
-from hookline.lifecycle.descriptions import MARK, registrations_of
+from hookline.lifecycle.stack import MARK, registrations_of
 from hookline.state import InferenceResponse, ToolResult
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])

@@ -1,4 +1,4 @@
-"""Questions to a person that wait for an answer, and the answers."""
+"""A step that waits for a person: its calls, the questions about them, and the answers (`Decision`)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hookline.errors import UsageError
 from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, checked_text, freeze_dict, valid_text
-from hookline.state.inference import NO_USAGE, Usage
-from hookline.state.messages import ProviderToolUse, Reasoning
+from hookline.state.messages import NO_USAGE, ProviderToolUse, Reasoning, Usage
 
 
 class Answer(enum.StrEnum):
@@ -144,7 +143,9 @@ def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Deci
     return kept
 
 
-def remembered_answer(kept: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
+def find_remembered_answer(
+    kept: Mapping[str, Decision], approval: PendingApproval
+) -> Decision | None:
     """The remembered answer to a call: a no, or a yes to everybody who asks now."""
     last = kept.get(approval.fingerprint)
     if last is None or last.answer is Answer.DENY:

@@ -1,1 +1,0 @@
-"""The builder: an agent described in any order, and checked when it is built."""
