@@ -158,6 +158,7 @@ BROKEN = {
 def test_a_broken_page_is_found(old: str, new: str, problem: str) -> None:
     """What is wrong is named: the test, the row, the point or the name."""
     assert old in PAGE
-    found = problems(PAGE.replace(old, new))
+    known = problems(PAGE)  # another test reports these
+    found = [each for each in problems(PAGE.replace(old, new)) if each not in known]
     assert len(found) == 1
     assert found[0].startswith(problem)

@@ -89,6 +89,16 @@ def test_every_file_the_page_names_exists() -> None:
     assert [place for place in places if not (ROOT / "src/hookline" / place).exists()] == []
 
 
+def test_every_name_on_the_page_is_in_the_source() -> None:
+    """A function that was renamed is renamed on the page."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src/hookline").rglob("*.py")]
+    words = set(re.findall(r"\w+", "\n".join(texts)))
+    shown = {name.partition("(")[0] for name in names(ARCHITECTURE)}
+    shown = {name for name in shown if re.fullmatch(r"\w*(_|[a-z][A-Z])\w*", name)}
+    assert len(shown) > 60
+    assert shown - words == set()
+
+
 def test_the_source_of_answers_has_the_methods_that_the_page_names() -> None:
     """The interface on the page is the one in the code."""
     cells = [row[0] for row in rows(section(ARCHITECTURE, "Where answers come from"))]

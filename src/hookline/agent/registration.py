@@ -194,6 +194,7 @@ class TakesHooks:
     on_session_start = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_START)
     on_execution_start = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_START)
     on_prompt_submit = Registrar[HookFn[PromptHookContext]](HookPoint.PROMPT_SUBMIT)
+    around_step = Registrar[AroundFn[StepHookContext, StepHookContext]](HookPoint.AROUND_STEP)
     on_before_step = Registrar[HookFn[StepHookContext]](HookPoint.BEFORE_STEP)
     on_before_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.BEFORE_INFERENCE)
     around_inference = Registrar[AroundFn[InferenceHookContext, InferenceResponse]](
@@ -202,8 +203,6 @@ class TakesHooks:
     on_after_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.AFTER_INFERENCE)
     on_before_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.BEFORE_TOOL_USE)
     on_permission_request = Registrar[HookFn[ToolHookContext]](HookPoint.PERMISSION_REQUEST)
-    around_step = Registrar[AroundFn[StepHookContext, StepHookContext]](HookPoint.AROUND_STEP)
-    on_around_step = around_step
     around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
     on_after_tool_use = Registrar[HookFn[AfterToolHookContext]](HookPoint.AFTER_TOOL_USE)
     on_after_step = Registrar[HookFn[AfterStepHookContext]](HookPoint.AFTER_STEP)

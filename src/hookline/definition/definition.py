@@ -141,7 +141,10 @@ class Plans:
 
 
 def _plan(
-    point: Any, own: list[Registration] | None, above: list[Registration] | None, names: set[str]
+    point: Point[Any],
+    own: list[Registration] | None,
+    above: list[Registration] | None,
+    names: set[str],
 ) -> Plan:
     if (
         above is None
@@ -198,7 +201,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     driver_source: str = ""
     """Where the driver comes from, if the builder was not given one."""
     version: str = ""
-    """What the records say which version of the agent made them."""
+    """The version that the records of its runs name."""
     accepts: tuple[str, ...] = ()
     """Other versions whose runs it continues."""
     system_prompt: str = ""
@@ -223,7 +226,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     protected_files: tuple[str, ...] = ()
     """Files by which the agent is guarded: neither it nor an agent of the same tree is to change them."""
     guarded_since: int = 0
-    """When these were first held, in nanoseconds as the system counts: what changed later may be an agent's work."""
+    """When the agent was built, in nanoseconds as the system counts: what changed later may be an agent's work."""
     protectors: tuple[Callable[[Definition], None], ...] = ()
     """What has the tools of the agent leave the files and the journal of another one of the same tree."""
     notes: tuple[Note, ...] = ()

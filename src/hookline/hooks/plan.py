@@ -52,8 +52,8 @@ class Entry:
         "has_recorded_answer",
         "is_async",
         "is_middleware",
-        "is_plain",
         "is_policy",
+        "is_silent",
         "matches",
         "name",
         "names",
@@ -75,8 +75,8 @@ class Entry:
         self.has_recorded_answer = False
         self.is_policy = registration.tier is Tier.POLICY
         self.is_middleware = registration.shape is Shape.MIDDLEWARE
-        self.is_plain = not (self.is_middleware or self.shadow)
-        """It is called with the context alone, and its answer counts."""
+        self.is_silent = not (self.is_middleware or self.shadow)
+        """If it answers None, there is nothing to record but that it was asked."""
         self.matches = None if registration.matcher is None else predicate(registration.matcher)
         target = target_of(registration.hook)
         self.is_async = registration.timeout is not None or is_async_callable(target)
@@ -89,7 +89,7 @@ class Entry:
         entry = copy.copy(self)
         entry.call = answer
         entry.has_recorded_answer = True
-        entry.is_async = entry.is_middleware = entry.is_plain = entry.shadow = False
+        entry.is_async = entry.is_middleware = entry.is_silent = entry.shadow = False
         entry.matches = None
         return entry
 
@@ -107,48 +107,45 @@ class Plan:
         "point",
         "policies",
     )
+    answer_without_context: Callable[[Any], Any] | None
 
     def __init__(self, point: Point[Any], registrations: Sequence[Registration] = ()) -> None:
         entries = [Entry(registration) for registration in registrations]
         self.point = point
-        self.hooks = tuple(entry for entry in entries if entry.tier is Tier.HOOK)
-        self.policies = tuple(entry for entry in entries if entry.tier is Tier.POLICY)
-        self.observers = tuple(entry for entry in entries if entry.tier is Tier.OBSERVER)
-        self.judges = self.hooks + self.policies
-        self.names = _names(point.value, self.judges)
-        self.answer_without_context = (
-            _context_free_answer(entries[0]) if len(entries) == 1 else None
-        )
-        self.guard = "" if self.answer_without_context is None else entries[0].name
+        self._set_entries(entries)
+        answer = _context_free_answer(entries[0]) if len(entries) == 1 else None
+        if answer is not None:
+            self.answer_without_context, self.guard = answer, entries[0].name
 
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)
 
     def map_entries(self, change: Callable[[Entry], Entry]) -> Plan:
         """This plan with each of its hooks changed: some may have an answer from the record."""
-        judges = tuple(map(change, self.judges))
-        return self.with_entries(judges, tuple(map(change, self.observers)))
+        return self.with_entries(map(change, self.entries))
 
     def only_recorded(self) -> Plan:
         """This plan with only the hooks that have a recorded answer."""
-        return self.with_entries(tuple(entry for entry in self.judges if entry.has_recorded_answer))
+        return self.with_entries(entry for entry in self.judges if entry.has_recorded_answer)
 
     def of_each_process(self) -> Plan:
         """This plan with only the hooks that each process asks when it continues a run."""
-        kept = [each for each in self.entries if each.registration.each_process]
-        judges = tuple(each for each in kept if each.tier is not Tier.OBSERVER)
-        return self.with_entries(judges, tuple(each for each in kept if each not in judges))
+        return self.with_entries(each for each in self.entries if each.registration.each_process)
 
-    def with_entries(self, judges: tuple[Entry, ...], observers: tuple[Entry, ...] = ()) -> Plan:
+    def with_entries(self, entries: Iterable[Entry]) -> Plan:
         """This plan with other hooks, in this order in each tier. They are always asked with a context."""
         plan = copy.copy(self)
-        plan.hooks = tuple(entry for entry in judges if not entry.is_policy)
-        plan.policies = tuple(entry for entry in judges if entry.is_policy)
-        plan.observers = observers
-        plan.judges = plan.hooks + plan.policies
-        plan.names = _names(self.point.value, plan.judges)
-        plan.answer_without_context = None
+        plan._set_entries(list(entries))
         return plan
+
+    def _set_entries(self, entries: Sequence[Entry]) -> None:
+        self.hooks = tuple(entry for entry in entries if entry.tier is Tier.HOOK)
+        self.policies = tuple(entry for entry in entries if entry.tier is Tier.POLICY)
+        self.observers = tuple(entry for entry in entries if entry.tier is Tier.OBSERVER)
+        self.judges = self.hooks + self.policies
+        self.names = _names(self.point.value, self.judges)
+        self.answer_without_context = None
+        self.guard = ""
 
     @property
     def can_decide(self) -> bool:
@@ -173,7 +170,7 @@ class ContextFreeHook:
 
 def _context_free_answer(entry: Entry) -> Callable[[Any], Any] | None:
     hook = entry.registration.hook
-    if not isinstance(hook, ContextFreeHook) or not entry.is_plain or entry.tier is Tier.OBSERVER:
+    if not isinstance(hook, ContextFreeHook) or not entry.is_silent or entry.tier is Tier.OBSERVER:
         return None
     registration = entry.registration
     return (

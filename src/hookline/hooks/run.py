@@ -113,7 +113,7 @@ async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdict
                 verdicts.left = ctx if rest is None else rest.context
             answer = verdicts.crash(entry, ctx, error, readings[0])
             verdicts.left = None
-        if answer is None and entry.is_plain:
+        if answer is None and entry.is_silent:
             readings.append(monotonic())
             continue
         first, readings = _report(log, names, first, readings, position)
@@ -237,7 +237,7 @@ def _weigh(
             log.report_passed(entry.names, (started, now))
         return ctx, now
     append = point.append if type(answer) is point.appends else None
-    if append is not None and entry.is_plain and not entry.is_policy:
+    if append is not None and entry.is_silent and not entry.is_policy:
         # The one answer that hooks give at every step: it decides nothing, and is only recorded.
         try:
             ctx = append(ctx, answer, entry.name)

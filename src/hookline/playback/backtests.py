@@ -475,7 +475,7 @@ class BacktestSource(PlaybackSource):
         log, metadata = RoundLog(self._test.counts), self._metadata
         state = msgspec.structs.replace(ctx.state, metadata=metadata.show(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, log))
-        quiet = plan.with_entries(tuple(map(without_count, plan.judges)))
+        quiet = plan.with_entries(map(without_count, plan.judges))
         ruling = await ask_beside(run, quiet, shown, log, policies_only=policies_only)
         if log.context is not None and then is not None:
             metadata.take(then.state.metadata, log.context.state.metadata)

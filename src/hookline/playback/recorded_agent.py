@@ -147,7 +147,7 @@ class PlayedAgents(msgspec.Struct):
             return Entry(quiet)
 
         observers = tuple(each for each in plan.observers if not each.registration.external)
-        return plan.with_entries(tuple(map(recall, plan.judges)), observers)
+        return plan.with_entries((*map(recall, plan.judges), *observers))
 
     def child(self, recording: RecordedRun, name: str) -> Definition | None:
         """The agent of a child run, by its name or the agent's id."""
@@ -257,7 +257,7 @@ def _is_end_from_outside(ran: HookRan) -> bool:
 
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
     """A plan with these judges, in this order in each tier, and with the plan's observers."""
-    return plan.with_entries(judges, plan.observers)
+    return plan.with_entries((*judges, *plan.observers))
 
 
 def is_own(ran: HookRan, above: Plan) -> bool:

@@ -25,6 +25,14 @@ RUNNERS_OF_ANY = frozenset(
 """Those that have words of their own before it: each word may be where it begins."""
 _BEFORE_INNER = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".split())
 _RUN_VERBS = frozenset({"run", "exec", "x", "dlx"})
+"""A program of any name runs another one if its first word is one of these: `npm exec`, `uv run`."""
+_BY_VERB = frozenset(
+    """
+    bundle conda direnv docker git kubectl mamba mise nerdctl nix npm pdm pipenv pipx pnpm podman poetry rye uv yarn
+    """.split()
+)
+_VERBS = _RUN_VERBS | {"foreach", "shell", "tool"}
+"""These programs run others with one of these words, wherever it stands: `uv --quiet tool run`."""
 _FLAGS = frozenset("-- -0 -r -t -x -v --null --no-run-if-empty --forelocation".split())
 """Options of these programs that take no value. Any other may."""
 _JOINED = re.compile(r"--[\w-]+=|-\w(?=\w)|\w+=")
@@ -112,7 +120,7 @@ def can_run_input(argv: Sequence[str]) -> bool:
 
 
 def commands_in(argv: Sequence[str]) -> Iterator[list[str]]:
-    """A command, and each that it may run: of a program that runs others, all that its words end with."""
+    """A command, and each that it may run: of a program that runs others, every tail of its words that may be one."""
     words = list(argv)
     while words and _ASSIGNED.match(words[0]):
         words = words[1:]
@@ -124,22 +132,24 @@ def commands_in(argv: Sequence[str]) -> Iterator[list[str]]:
 
 def _inner_commands(argv: Sequence[str]) -> Iterator[list[str]]:
     """The commands that a command may run, by its own words."""
-    name, start = name_of(argv), 1
+    name = name_of(argv)
     if name in {"find", "fd", "fdfind"}:
         for at, word in enumerate(argv):
             if word in _BEFORE_INNER:
                 inner = takewhile(lambda each: each not in {";", "+"}, argv[at:])
                 yield from _from_each_word(list(inner), is_any=False)
         return
-    is_any = name in RUNNERS_OF_ANY or name.startswith("ld-linux")
-    if name not in RUNNERS and not is_any:
-        if argv[1:2] and argv[1] in _RUN_VERBS:  # `npm exec`, `uv run`
-            start = 2
-        else:
-            return
     if name == "command" and argv[1:2] and argv[1] in {"-v", "-V"}:
         return
-    yield from _from_each_word(argv[start - 1 :], is_any=is_any)
+    is_any = name in RUNNERS_OF_ANY or name.startswith("ld-linux")
+    if name in RUNNERS or is_any:
+        starts = [0]
+    elif name in _BY_VERB:
+        starts = [at for at, word in enumerate(argv) if word in _VERBS]
+    else:
+        starts = [1] if argv[1:2] and argv[1] in _RUN_VERBS else []
+    for start in starts:
+        yield from _from_each_word(argv[start:], is_any=is_any)
 
 
 def _from_each_word(argv: Sequence[str], *, is_any: bool) -> Iterator[list[str]]:
@@ -178,12 +188,6 @@ _RUNS_OTHERS = RUNNERS | RUNNERS_OF_ANY | SHELLS | {
     ".", "at", "batch", "eval", "find", "source", "ssh",
 }
 """Programs that run the command that is written after them, or in one of their arguments."""
-_BY_VERB = frozenset({
-    "bundle", "conda", "direnv", "docker", "git", "kubectl", "mamba", "mise", "nerdctl", "nix", "npm", "pdm", "pipenv",
-    "pipx", "pnpm", "podman", "poetry", "rye", "uv", "yarn",
-})
-_VERBS = frozenset({"dlx", "exec", "foreach", "run", "shell", "tool", "x"})
-"""These programs run others only with one of these words."""
 _READS_COMMANDS = SHELLS | {
     ".", "at", "batch", "busybox", "eval", "parallel", "source", "ssh", "su", "toybox", "xargs",
 }

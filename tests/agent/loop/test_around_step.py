@@ -53,7 +53,7 @@ async def test_it_is_outside_of_the_hooks_before_and_after_a_step() -> None:
         return ctx
 
     agent = builder(call("add", a=1), say("2"))
-    agent.around_step(outer, priority=1).on_around_step(inner)
+    agent.around_step(outer, priority=1).around_step(inner)
     agent.on_before_step(lambda ctx: seen.append("before"))
     agent.on_after_step(lambda ctx: seen.append("after"))
     result = await agent.build().run("go")

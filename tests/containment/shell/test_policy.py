@@ -247,9 +247,21 @@ def test_no_spelling_escapes_a_rule(command: str) -> None:
 
 
 def test_a_rule_sees_through_runners_of_packages() -> None:
-    """`npm exec` and `npx` run what follows."""
+    """`npm exec` and `npx` run what follows, wherever the verb stands."""
     policy = DEFAULT.with_rules(allow=["npm *", "npx *"], deny=["git push *"])
     assert decision(policy, "npm exec -- git push") == decision(policy, "npx git push") == "deny"
+    assert decision(policy, "npm --prefix a exec git push") == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["uv run", "uv --quiet run", "uv tool run", "uv run uv tool run", "npm --prefix a exec", "git submodule foreach"],
+)  # fmt: skip
+def test_a_rule_for_a_runner_allows_nothing_that_is_denied(command: str) -> None:
+    """Options, and verbs of two words, do not hide the program that runs."""
+    policy = DEFAULT.with_rules(allow=["uv *", "npm *", "git *"])
+    assert decision(policy, f"{command} rm -rf /") == "deny"
+    assert decision(policy, "uv --quiet sync") == "allow"
 
 
 def test_what_is_quoted_in_a_rule_is_meant_literally() -> None:
