@@ -29,6 +29,17 @@ def _remove_mark() -> None:
         resource.setrlimit(resource.RLIMIT_RTTIME, (hard, hard))
 
 
+def _has_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a process that runs has yet to take a signal, by what the system says about it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    facts = dict(line.split(":", 1) for line in lines)
+    is_over = facts["State"].split()[0] in "ZX"
+    return not is_over and bool(int(facts["ShdPnd"], 16) >> (number - 1) & 1)
+
+
 class Terminal:
     """`hookline ARGUMENTS`, or another program with them, in a terminal of so many columns."""
 
@@ -73,6 +84,15 @@ class Terminal:
     def press(self, keys: str) -> None:
         """Press keys."""
         os.write(self._fd, keys.encode())
+
+    def press_ctrl_c(self) -> None:
+        """Press Ctrl-C, and wait until the program has got the signal: the system keeps one of a kind for it."""
+        echoes = self.seen.count("^C")
+        self.press("\x03")
+        while self.seen.count("^C") == echoes and self._more(5):
+            pass
+        while _has_pending(self.pid, signal.SIGINT):
+            time.sleep(0.01)
 
     def press_until(self, keys: str, text: str, every: float = 0.3) -> None:
         """Press keys until the text is there: what comes before a line editor listens is lost."""
