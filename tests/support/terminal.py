@@ -19,6 +19,8 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
+_ERASED = re.compile(r"[^\n]*\r\x1b\[K|\x1b7.*?\x1b8", re.DOTALL)
+"""A spinner: in its own line, which is erased, and below the text. It shows only on a machine that is slow."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -150,8 +152,8 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was shown, without colours."""
-        return _CODES.sub("", self.seen).replace("\r\n", "\n")
+        """All that was shown and not erased, without colours."""
+        return _CODES.sub("", _ERASED.sub("", self.seen)).replace("\r\n", "\n")
 
     def _more(self, seconds: float) -> bool:
         if seconds <= 0 or not select.select([self._fd], [], [], seconds)[0]:
