@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from ports import free_port
 
 from hookline.journal import PostgresJournal
 
@@ -28,13 +29,6 @@ _SECONDS = 60
 def _as_other_user() -> dict[str, Any]:
     """The server refuses to be started by root."""
     return {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def wait_until(is_ready: Callable[[], bool], what: str) -> None:
