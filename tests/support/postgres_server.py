@@ -89,6 +89,7 @@ class PostgresServer:
             "unix_socket_directories": self._place.name,
             "max_connections": 200,
             "fsync": "on" if self._fsync else "off",  # nobody cuts the power
+            "autovacuum": "off",  # a process now and then, which tests that count processes would find
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
