@@ -36,9 +36,10 @@ def main() -> int:
     """Run the checks, all of them even if one fails, and name those that failed."""
     only_tests, pytest_arguments = _arguments()
     environment.ensure("dev")
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as another:
         # What the tests need is mostly waited for, so the checks run meanwhile.
         checks = [pool.submit(_check, check) for check in (() if only_tests else CHECKS)]
+        another.submit(_compile)
         missing = _set_up()
         failed = [line for line in [check.result() for check in checks] if line]
     # pytest comes last, so that its closing line is what a passing run ends with.
@@ -54,6 +55,12 @@ def main() -> int:
     if failed:
         print(f"\nFailed: {'; '.join(failed)}", flush=True)
     return 1 if failed else 0
+
+
+def _compile() -> None:
+    """Read all tests once where that was never done: each worker would compile each of them for itself."""
+    if not any((environment.ROOT / "tests").glob("__pycache__/test_*")):
+        environment.run(environment.PROGRAMS / "pytest", "--collect-only", "-qq", quiet=True)
 
 
 def _set_up() -> dict[str, str]:

@@ -1,7 +1,9 @@
 """What every test shares."""
 
 import asyncio
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ os.environ.pop("HOOKLINE_MODEL", None)
 
 # Nothing is written to the directories of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hookline-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # The compiled package is kept, also where the machine is set to keep none: every process that a test starts would
 # otherwise compile it again, which takes three times as long as importing it.
@@ -57,12 +60,15 @@ def skip_time(monkeypatch: pytest.MonkeyPatch) -> SkipTime:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the files with the longest time limits to the front: a long file that starts last keeps one core alone."""
+    """Move the files with the longest time limits to the front: a long file that starts last keeps one core alone.
+
+    The others are in reverse order of their names: those of workers/ and stories/ take long, those of agent/ do not.
+    """
     longest: dict[Path, float] = {}
     for item in items:
         mark = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0), mark.args[0] if mark else 0)
-    items.sort(key=lambda item: -longest[item.path])
+    items.sort(key=lambda item: (longest[item.path], item.path), reverse=True)
 
 
 @pytest.fixture(scope="session")

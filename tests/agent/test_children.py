@@ -375,25 +375,31 @@ async def test_a_hook_in_the_child_may_cancel_the_parent(world: World) -> None:
     assert result.state.counters.errors == 0
 
 
-async def test_a_tool_that_runs_out_of_time_takes_its_child_with_it(world: World) -> None:
+async def test_a_tool_that_runs_out_of_time_takes_its_child_with_it(
+    world: World, skip_time: Any
+) -> None:
     """The child is cancelled and takes its way out; the parent's model reads of the time-out."""
     ends: list[str] = []
+    hangs = asyncio.Event()
 
     class Hangs:
         async def infer(self, request: Any, turn: Any) -> Any:
-            await asyncio.sleep(60)
+            hangs.set()
+            await asyncio.Event().wait()
 
     child = (
         AgentBuilder().with_driver(Hangs()).on_execution_end(lambda ctx: ends.append(ctx.status))
     )
     world.add("child", child)
 
-    @tool(timeout=0.02)
+    @tool(timeout=60)
     async def hurried(context: ToolContext) -> str:
         """Delegate in a hurry."""
         return (await context.spawn(world.agents["child"], "go")).text
 
+    skipped = skip_time(60, hangs.is_set)
     result = await world.builder(call("hurried"), say("ok")).with_tools(hurried).build().run("go")
+    await skipped
     assert (ends, result.status) == ([RunStatus.CANCELLED], RunStatus.COMPLETED)
     assert "did not finish within" in str(result.steps[0].results[0].error)
 

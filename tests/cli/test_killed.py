@@ -62,21 +62,21 @@ LONG = {"call": "bash", "args": {"command": "sleep 30"}}
 
 def test_a_hook_ends(place: Any) -> None:
     """With its children, also those that got away."""
-    seconds = f"61{os.getpid() % 10000:04}"
+    seconds = f"61{os.getpid():07}"
     _hook(place, WITH_CHILDREN.format(n=seconds))
     _killed_when_they_run(place, seconds, 3, LIST)
 
 
 def test_a_hook_beside_the_agent_ends(place: Any) -> None:
     """As others do."""
-    seconds = f"62{os.getpid() % 10000:04}"
+    seconds = f"62{os.getpid():07}"
     _hook(place, WITH_CHILDREN.format(n=seconds), **{"async": True})
     _killed_when_they_run(place, seconds, 3, LIST, LONG)
 
 
 def test_a_command_in_the_background_ends(place: Any) -> None:
     """On the host, where nothing else holds it."""
-    seconds = f"63{os.getpid() % 10000:04}"
+    seconds = f"63{os.getpid():07}"
     line = WITH_CHILDREN.format(n=seconds)
     _killed_when_they_run(
         place, seconds, 3, {"call": "bash", "args": {"command": line, "background": True}}, LONG
@@ -85,7 +85,7 @@ def test_a_command_in_the_background_ends(place: Any) -> None:
 
 def test_a_server_ends(place: Any) -> None:
     """One that does not mind that nobody is there any more."""
-    seconds = f"64{os.getpid() % 10000:04}"
+    seconds = f"64{os.getpid():07}"
     _server(place, seconds)
     _killed_when_they_run(place, seconds, 1, LIST)
 
@@ -119,7 +119,7 @@ def test_hooks_of_a_resumed_run_learn_that_the_session_continues(place: Any) -> 
     start = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
     group = {"hooks": [{"type": "command", "command": start}]}
     place.write(".claude/settings.json", json.dumps({"hooks": {"SessionStart": [group]}}))
-    seconds = f"65{os.getpid() % 10000:04}"
+    seconds = f"65{os.getpid():07}"
     wait = {"call": "bash", "args": {"command": f"sleep {seconds}"}}
     greet = {"call": "bash", "args": {"command": 'echo "[$GREETING]"'}}
     _killed_when_they_run(place, seconds, 1, wait, greet)

@@ -20,20 +20,23 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-
 
 _BARE = ("--without", "bash")
 _SLOW = """
-import asyncio
+import asyncio, os
 from hookline import AgentBuilder
 from hookline.drivers import ScriptedDriver, call, say
 
 async def nap(seconds: float) -> str:
-    '''Sleep.'''
-    await asyncio.sleep(seconds)
+    '''Sleep until somebody wakes us.'''
+    while not os.path.exists("woken"):
+        await asyncio.sleep(0.01)
     return "slept"
 
 class Slowly(ScriptedDriver):
     async def infer(self, request, turn):
-        for word in ("one ", "two ", "three"):
-            turn.emit_text(word)
-            await asyncio.sleep(0.7)
+        turn.emit_text("one ")
+        turn.emit_text("two ")
+        while not os.path.exists("go"):
+            await asyncio.sleep(0.01)
+        turn.emit_text("three")
         return await super().infer(request, turn)
 
 def naps():
@@ -68,6 +71,7 @@ def test_it_streams_with_colours_and_a_spinner(place: Any) -> None:
     terminal = opened(place, "run", "slow:words", "Count.", NO_COLOR="")
     terminal.wait_for("one two")
     assert "three" not in terminal.seen
+    place.write("go", "")
     terminal.wait_for("three")
     assert terminal.end() == 0
     assert "\x1b[32mdone\x1b[0m" in terminal.seen
@@ -368,6 +372,7 @@ def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
     terminal.wait_for("run nap(seconds=3")
     terminal.press("\x03")
     terminal.wait_for("stopping after this step")
+    place.write("woken", "")
     assert terminal.end() == 130, terminal.text
     assert "slept" in terminal.text
     assert "interrupted; 1 step" in terminal.text
@@ -477,8 +482,7 @@ def test_ctrl_c_three_times_ends_the_process_whatever_a_hook_does(
 ) -> None:
     """The run is as it would be after a crash: it can be continued."""
     for _ in range(3):
-        stuck.press("\x03")
-        time.sleep(0.1)  # the system keeps one signal of a kind for a process that has not read it
+        stuck.press_ctrl_c()
     assert stuck.end() in (-signal.SIGINT, -signal.SIGKILL)
     assert "running" in place.run("runs").stdout
 
@@ -499,8 +503,7 @@ def test_commands_that_only_ask_hooks_end_too(place: Any) -> None:
         while not begun.exists():
             time.sleep(0.05)
         for _ in range(3):
-            terminal.press("\x03")
-            time.sleep(0.1)
+            terminal.press_ctrl_c()
         assert terminal.end() in (-signal.SIGINT, -signal.SIGKILL), command
 
 
@@ -682,8 +685,10 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
         terminal.press("Count.\r")
         terminal.wait_for(f"step {turn}")
         terminal.wait_for("one two")
+        place.write("go", "")
         terminal.wait_for("three")
         assert "step" not in terminal.wait_for("done").lower()
+        (place.project / "go").unlink()
         assert "| step" not in terminal.wait_for("reopen")
     terminal.wait_for("> ")
     terminal.press_until("\x04", "continue: hookline chat")
@@ -702,11 +707,14 @@ def test_retry_continues_a_run_that_was_interrupted(place: Any, times: int) -> N
     terminal.wait_for("stopping after this step")
     if times == 2:
         terminal.press("\x03")
+    else:
+        place.write("woken", "")
     terminal.wait_for("the run was interrupted: /retry continues it")
     terminal.wait_for("> ")
     if times == 2:
         terminal.press_until("\x04", "continue: hookline chat")
         assert terminal.end() == 0, terminal.text
+        place.write("go", "")
         terminal = opened(place, "chat", "-c", "slow:words")
         terminal.wait_for("> ")
     terminal.press("/retry\r")

@@ -38,6 +38,19 @@ def waiting_for(mark: Any) -> Any:
     return wait
 
 
+def waiting_until(path: Any) -> Any:
+    """A tool that is done when there is a file."""
+
+    @tool
+    def wait() -> str:
+        """Wait."""
+        while not path.exists():
+            time.sleep(0.01)
+        return "there"
+
+    return wait
+
+
 def is_there(pid: int) -> bool:
     """Whether a process is there, or waits to be reaped."""
     try:
@@ -55,12 +68,20 @@ def texts(result: Any) -> list[str]:
 def test_nothing_waits_for_it_and_what_it_decides_does_not_count(stage: Any) -> None:
     """It says no, and the call has run."""
     mark = stage.root / "mark"
-    hooks = stage.claude(
-        "PreToolUse", f"sleep 0.2; touch {mark}; echo no >&2; exit 2", **{"async": True}
-    )
-    result = stage.run(hooks)
-    assert "ran ls" in texts(result)
-    assert mark.exists()
+    go = stage.root / "go"
+    line = f"while [ ! -e {go} ]; do sleep 0.02; done; {leaving(mark)}; echo no >&2; exit 2"
+    hooks = stage.claude("PreToolUse", line, **{"async": True})
+    wait = waiting_for(mark)
+
+    @tool
+    def release() -> str:
+        """Let the hook continue, and wait for its end."""
+        go.touch()
+        return str(wait())
+
+    stage.tools = (release,)
+    result = stage.run(hooks, call("release"), say("done"))
+    assert "ended" in texts(result)
 
 
 def test_the_model_reads_its_text_before_the_next_step(stage: Any) -> None:
@@ -112,11 +133,11 @@ def test_it_wakes_the_agent_so_often_in_a_row_and_no_more(stage: Any) -> None:
 def test_when_the_run_ends_they_end(stage: Any) -> None:
     """Nothing is left behind."""
     note = stage.root / "pid"
-    hooks = stage.claude("PreToolUse", f"echo $$ > {note}; exec sleep 60", **{"async": True})
-    began = time.monotonic()
-    result = stage.run(hooks)
+    line = f"{leaving(note)}; exec sleep 60"
+    hooks = stage.claude("PreToolUse", line, **{"async": True})
+    stage.tools = (waiting_until(note),)
+    result = stage.run(hooks, call("wait"), say("done"))
     assert result.status is RunStatus.COMPLETED
-    assert time.monotonic() - began < 30
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
 
@@ -236,7 +257,8 @@ def test_it_is_ended_with_the_run(stage: Any) -> None:
         f"trap '' TERM\nwhile :; do date +%N > {alive}; sleep 0.05; done\n",
     )
     hooks = stage.claude("PreToolUse", "./for_ever.sh")
-    result = stage.run(hooks)
+    stage.tools = (waiting_until(alive),)
+    result = stage.run(hooks, call("wait"), say("done"))
     assert result.status is RunStatus.COMPLETED
     before = alive.read_text()
     time.sleep(0.3)

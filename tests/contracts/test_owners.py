@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def shared(writes: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     return {field: modules for field, modules in writers.items() if len(modules) > 1}
 
 
+@cache
 def all_written() -> list[tuple[str, str]]:
     """What every module writes."""
     paths = sorted(SOURCE.rglob("*.py"))

@@ -276,13 +276,18 @@ def test_an_open_journal_that_nobody_has_used_keeps_its_log(path: Path, story: S
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def journal_threads() -> set[threading.Thread]:
+    """The threads of journals."""
+    return {each for each in threading.enumerate() if each.name.startswith("hookline-journal")}
+
+
 def test_a_forgotten_journal_closes_itself(path: Path, story: Story) -> None:
     """Its thread ends, and what was queued is written; as long as a claim is in use it stays."""
-    before = set(threading.enumerate())
+    before = journal_threads()
     claim = SQLiteJournal(path, synchronous="FULL").claim_sync("r")
     gc.collect()
     claim.write(story())
-    (thread,) = set(threading.enumerate()) - before
+    (thread,) = journal_threads() - before
     del claim
     gc.collect()
     thread.join(20)

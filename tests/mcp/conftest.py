@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -131,7 +132,9 @@ def is_running() -> Callable[[int], bool]:
     def is_running(pid: int) -> bool:
         stat = Path(f"/proc/{pid}/stat")
         if Path("/proc/self/stat").exists():
-            return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+            with contextlib.suppress(OSError):
+                return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+            return False
         try:
             os.kill(pid, 0)
         except ProcessLookupError:

@@ -110,7 +110,7 @@ async def test_a_start_that_is_cancelled_ends_and_leaves_nothing(
 ) -> None:
     """At whichever turn of the event loop, also if the server has started something by then."""
     monkeypatch.setattr("hookline.mcp.process._GRACE", 0.3)
-    seconds = f"57{os.getpid() % 100_000:05}"
+    seconds = f"57{os.getpid():07}"
     shell = ServerCommand("sh", ("-c", f"sleep {seconds} & sleep {seconds}"))
     for turns in range(6):
         process = ServerProcess(shell, print)
@@ -128,7 +128,7 @@ async def test_a_start_that_is_cancelled_ends_and_leaves_nothing(
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
 async def test_a_daemon_of_a_server_ends_with_it() -> None:
     """Also one that has no parent, no session and no environment of the server any more."""
-    seconds = f"58{os.getpid() % 100_000:05}"
+    seconds = f"58{os.getpid():07}"
     daemon = f"(env -i setsid sh -c 'exec sleep {seconds} >&- 2>&-' &); cat"
     async with ServerProcess(ServerCommand("sh", ("-c", daemon)), print):
         while not _runs(f"sleep {seconds}"):  # noqa: ASYNC110 - there is no event to wait for

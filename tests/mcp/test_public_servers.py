@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from hookline import AgentBuilder, Decision, RunStatus
 from hookline.mcp import McpServer, McpServers
@@ -22,18 +23,24 @@ from hookline.tools import Effect
 Public = Callable[..., McpServer]
 
 
-def children() -> set[int]:
-    """The servers that this process has started, by its supervisor, and that are still there."""
-    found = set()
-    for leader in below(os.getpid()):
-        found |= below(leader)
-    return found
+def servers(name: str) -> set[int]:
+    """The servers of this name that this process has started, by its supervisor, and that are still there."""
+    below_us = {pid for leader in below(os.getpid()) for pid in below(leader)}
+    return {pid for pid in below_us if name in read(Path(f"/proc/{pid}/cmdline"))}
 
 
 def below(pid: int) -> set[int]:
     """The children of a process."""
-    lists = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children")]
+    lists = [read(task) for task in Path(f"/proc/{pid}/task").glob("*/children")]
     return {int(number) for text in lists for number in text.split()}
+
+
+def read(path: Path) -> str:
+    """What the system says about a process; nothing about one that is gone."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 async def test_the_time_server_returns_the_time(public: Public, use: Any) -> None:
@@ -172,12 +179,11 @@ async def test_everything_is_killed_in_the_middle_and_started_again(
     public: Public, use: Any
 ) -> None:
     """The call in progress says so, the next one works, and nothing is left behind."""
-    before = children()
     begun = asyncio.Event()
 
     async def kill() -> None:
         await begun.wait()
-        [pid] = children() - before
+        [pid] = servers("server-everything")
         os.kill(pid, signal.SIGKILL)
 
     def hear(record: Any) -> None:
@@ -195,15 +201,16 @@ async def test_everything_is_killed_in_the_middle_and_started_again(
     assert "was lost" in killed.text
     assert "killed by signal SIGKILL" in killed.text
     assert back.result == "Echo: back"
-    assert children() == before
+    assert servers("server-everything") == set()
 
 
-async def test_everything_over_http(public: Public, use: Any, unused_tcp_port: int) -> None:
+async def test_everything_over_http(public: Public, use: Any) -> None:
     """The older protocol over streamable HTTP: sessions, questions, and a server that was started again."""
     described = public("mcp-server-everything", "streamableHttp")
     command = [described.target.program, *described.target.args]  # type: ignore[union-attr]
-    env = {**os.environ, "PORT": str(unused_tcp_port)}
-    url = f"http://127.0.0.1:{unused_tcp_port}/mcp"
+    port = free_port()
+    env = {**os.environ, "PORT": str(port)}
+    url = f"http://127.0.0.1:{port}/mcp"
 
     def start() -> subprocess.Popen[str]:
         process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from ports import free_port
 
 from hookline.journal import PostgresJournal
 
@@ -28,13 +29,6 @@ _SECONDS = 60
 def _as_other_user() -> dict[str, Any]:
     """The server refuses to be started by root."""
     return {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def wait_until(is_ready: Callable[[], bool], what: str) -> None:
@@ -95,6 +89,7 @@ class PostgresServer:
             "unix_socket_directories": self._place.name,
             "max_connections": 200,
             "fsync": "on" if self._fsync else "off",  # nobody cuts the power
+            "autovacuum": "off",  # a process now and then, which tests that count processes would find
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(

@@ -240,6 +240,8 @@ def difference(before: Tree, after: Tree) -> list[str]:
     )
 
 
+COMPILED = re.compile(r".*/__pycache__")
+"""Left out in the system: any Python process of root puts files there, also one of another test."""
 SYSTEM = ("/etc", "/usr/bin", "/usr/sbin", "/usr/local", "/usr/lib/git-core", "/opt")
 _ABSOLUTE = re.compile(r"(?<![\w.~$}*])/+[\w.+-]+(?:/+[\w.+-]+)*")
 START_UP = ".bashrc .bash_profile .profile .zshrc .ssh .ssh/authorized_keys .gitconfig .config/hub"
@@ -280,7 +282,7 @@ class Watch:
         found = tree(self._ground.home.path, skip=self._inner, hashes=True)
         found |= tree(self._ground.template) | tree(self._ground.ran) | tree(self._tmp)
         for place in SYSTEM:
-            found |= tree(Path(place))
+            found |= tree(Path(place), skip=COMPILED)
         return found | {path: facts(path) for path in self._named}
 
 

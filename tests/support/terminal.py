@@ -19,6 +19,8 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).parents[2] / "src"
 _PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
+_ERASED = re.compile(r"[^\n]*\r\x1b\[K|\x1b7.*?\x1b8", re.DOTALL)
+"""A spinner: in its own line, which is erased, and below the text. It shows only on a machine that is slow."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -27,6 +29,17 @@ def _remove_mark() -> None:
     if sys.platform == "linux":
         _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
         resource.setrlimit(resource.RLIMIT_RTTIME, (hard, hard))
+
+
+def _has_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether a process that runs has yet to take a signal, by what the system says about it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    facts = dict(line.split(":", 1) for line in lines)
+    is_over = facts["State"].split()[0] in "ZX"
+    return not is_over and bool(int(facts["ShdPnd"], 16) >> (number - 1) & 1)
 
 
 class Terminal:
@@ -73,6 +86,15 @@ class Terminal:
     def press(self, keys: str) -> None:
         """Press keys."""
         os.write(self._fd, keys.encode())
+
+    def press_ctrl_c(self) -> None:
+        """Press Ctrl-C, and wait until the program has got the signal: the system keeps one of a kind for it."""
+        echoes = self.seen.count("^C")
+        self.press("\x03")
+        while self.seen.count("^C") == echoes and self._more(5):
+            pass
+        while _has_pending(self.pid, signal.SIGINT):
+            time.sleep(0.01)
 
     def press_until(self, keys: str, text: str, every: float = 0.3) -> None:
         """Press keys until the text is there: what comes before a line editor listens is lost."""
@@ -130,8 +152,8 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was shown, without colours."""
-        return _CODES.sub("", self.seen).replace("\r\n", "\n")
+        """All that was shown and not erased, without colours."""
+        return _CODES.sub("", _ERASED.sub("", self.seen)).replace("\r\n", "\n")
 
     def _more(self, seconds: float) -> bool:
         if seconds <= 0 or not select.select([self._fd], [], [], seconds)[0]:

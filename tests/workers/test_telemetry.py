@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -14,6 +13,7 @@ from typing import Any
 
 from opentelemetry.sdk.trace import TracerProvider
 from otlp_receiver import attributes_of, receiving
+from ports import free_port
 from postgres_server import wait_until
 
 from hookline import RunStatus
@@ -53,13 +53,6 @@ def get(address: str) -> tuple[int, Any]:
             return error.code, json.load(error)
     except OSError:
         return 0, None
-
-
-def free_port() -> int:
-    """A port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_an_operator_sees_a_worker(work: Any, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import sys
 from typing import Any
 
 import pytest
-from postgres_server import free_port, wait_until
+from ports import free_port
+from postgres_server import wait_until
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from hookline import RunStatus, StopReason

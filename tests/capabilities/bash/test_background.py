@@ -45,7 +45,7 @@ def starts(words: str) -> bool:
 
 def marker(number: int) -> str:
     """A number of seconds that no other test sleeps for."""
-    return f"{number}{os.getpid() % 10_000:04}"
+    return f"{number}{os.getpid():07}"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from bash_runs import Approver, run
+from ports import free_port
 
 from hookline import AgentBuilder, RunResult, ToolContext, tool
 from hookline.capabilities import Approval, Bash
@@ -303,8 +304,7 @@ def remote(tmp_path: Path) -> Iterator[str]:
     """A server that takes a push, on the loopback address of this machine."""
     bare = tmp_path / "served" / "repository.git"
     subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     options = [f"--base-path={bare.parent}", "--export-all", "--enable=receive-pack"]
     server = subprocess.Popen(
         ["git", "daemon", "--reuseaddr", "--listen=127.0.0.1", f"--port={port}", *options]

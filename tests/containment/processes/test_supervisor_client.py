@@ -59,7 +59,7 @@ def ended(program: StartedProcess) -> int:
 
 def until(holds: Callable[[], bool]) -> bool:
     """Whether something holds before long."""
-    for _ in range(500):
+    for _ in range(3000):
         if holds():
             return True
         time.sleep(0.02)
@@ -99,7 +99,7 @@ def supervisor_of(program: StartedProcess) -> int:
 
 def number(first: int) -> str:
     """Seconds that nobody else sleeps."""
-    return f"{first}{os.getpid() % 10000:04}"
+    return f"{first}{os.getpid():07}"
 
 
 @on_linux

@@ -65,12 +65,13 @@ def _outside(place: Place) -> dict[str, tuple[str, int]]:
 
 def test_the_work_directory_and_tmp_can_be_written(place: Place) -> None:
     """What a command is for works: files are made, moved, linked and removed; /tmp is its own."""
+    own = f"/tmp/hookline-{os.getpid()}"
     made = place.run(
-        "echo x > a && mv a b && ln b c && mkdir d && rm c && ls; echo y > /tmp/y && cat /tmp/y"
+        f"echo x > a && mv a b && ln b c && mkdir d && rm c && ls; echo y > {own} && cat {own}"
     )
     assert (made.exit_code, made.text.split()) == (0, ["b", "d", "y"])
     assert sorted(path.name for path in place.work.iterdir()) == ["b", "d"]
-    assert not os.path.exists("/tmp/y")
+    assert not os.path.exists(own)
 
 
 @pytest.mark.parametrize("path", [".ssh/id_ed25519", ".ssh", ".netrc"])

@@ -36,7 +36,7 @@ def test_what_got_away_ends_with_the_command(
     tmp_path: Path, way: str, timeout: float | None
 ) -> None:
     """When it exits by itself, and when its time is over, and at once."""
-    marker = f"41{os.getpid() % 1000:03}"
+    marker = f"41{os.getpid():07}"
     leave = LEAVES[way].format(n=marker)
     seen = Sandbox(tmp_path, "host").run_sync(
         f"{leave} echo started{'; sleep 60' if timeout else ''}", timeout=timeout
@@ -58,7 +58,7 @@ def test_a_command_that_attacks_its_supervisor_ends_all_the_same(
     tmp_path: Path, attack: str, ended: str, timeout: float
 ) -> None:
     """A supervisor that is stopped is woken; of one that is killed, the command is found by its mark."""
-    marker = f"42{os.getpid() % 1000:03}"
+    marker = f"42{os.getpid():07}"
     seen = Sandbox(tmp_path, "host").run_sync(f"{attack} sleep {marker}", timeout=timeout)
     assert (seen.ended, seen.exit_code) == (ended, 137)
     assert not is_running(f"sleep {marker}")
@@ -66,7 +66,7 @@ def test_a_command_that_attacks_its_supervisor_ends_all_the_same(
 
 def test_what_got_away_dies_with_us(tmp_path: Path) -> None:
     """When the process that started the command is killed, also what has no mark is gone."""
-    marker = f"43{os.getpid() % 1000:03}"
+    marker = f"43{os.getpid():07}"
     code = f"""
 import asyncio
 from hookline.containment import Sandbox
@@ -110,7 +110,7 @@ def test_a_daemon_without_an_environment_does_not_outlive_a_killed_supervisor(
     tmp_path: Path,
 ) -> None:
     """Nothing is left of where it came from but a limit, which it does not know of."""
-    marker = f"46{os.getpid() % 1000:03}"
+    marker = f"46{os.getpid():07}"
     daemon = f"(env -i setsid sh -c 'exec sleep {marker} <&- >&- 2>&-' &)"
     attack = f"{daemon}; sleep 0.3; kill -KILL $PPID; sleep {marker}"
     seen = Sandbox(tmp_path, "host").run_sync(attack, timeout=30)
@@ -143,7 +143,7 @@ def test_where_there_can_be_no_supervisor_a_command_is_ended_all_the_same(
 ) -> None:
     """As in a frozen program, which has no interpreter to run it with."""
     monkeypatch.setattr("hookline.containment.processes.supervisor_client._CODE", None)
-    sandbox, marker = Sandbox(tmp_path, "host"), f"48{os.getpid() % 1000:03}"
+    sandbox, marker = Sandbox(tmp_path, "host"), f"48{os.getpid():07}"
     assert sandbox.run_sync("echo ran").text == "ran\n"
     leave = f"sleep 0.5; (env -i setsid sleep {marker} &); sleep 60"
     late = sandbox.run_sync(leave, timeout=2)

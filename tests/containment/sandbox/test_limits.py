@@ -114,7 +114,7 @@ def test_a_watcher_counts_threads_too(place: Place) -> None:
 )
 def test_no_daemon_survives(place: Place, leave: str) -> None:
     """What a command leaves behind ends with it, also what has left its group and its parent."""
-    marker = f"30{os.getpid() % 1000:03}"
+    marker = f"30{os.getpid():07}"
     seen = place.run(leave.replace("300", marker) + " echo started")
     assert seen.text == "started\n"
     assert seen.duration < 10
@@ -123,7 +123,7 @@ def test_no_daemon_survives(place: Place, leave: str) -> None:
 
 def test_a_time_out_ends_the_whole_tree(place: Place) -> None:
     """The command, its children and those that have gone their own way are gone when the time is over."""
-    marker = f"31{os.getpid() % 1000:03}"
+    marker = f"31{os.getpid():07}"
     seen = place.run(f"setsid sleep {marker} & sleep {marker}", timeout=0.5)
     assert (seen.ended, seen.exit_code) == ("timeout", 137)
     assert not is_running(f"sleep {marker}")
@@ -139,7 +139,7 @@ def _wait_until(happened: Callable[[], bool]) -> None:
 def test_it_dies_with_us(tmp_path: Path) -> None:
     """When the process that started it is killed, nothing of it continues: in the sandbox, and on the host."""
     for mode in ("required", "host"):
-        marker = f"3{len(mode)}{os.getpid() % 1000:03}"
+        marker = f"3{len(mode)}{os.getpid():07}"
         code = f"""
 import asyncio
 from hookline.containment.sandbox import Sandbox
@@ -386,7 +386,7 @@ def test_what_is_ended_says_how_it_ended(place: Place) -> None:
 
 async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
     """Whoever waits may be cancelled; the command does not continue."""
-    marker = f"35{os.getpid() % 1000:03}"
+    marker = f"35{os.getpid():07}"
     task = asyncio.create_task(sandbox.run(f"sleep {marker}"))
     while not is_running(f"sleep {marker}"):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
@@ -409,7 +409,7 @@ def test_a_limit_that_means_nothing_is_refused(bad: dict[str, object]) -> None:
 @pytest.mark.parametrize("mode", ["required", "host"])
 def test_it_ends_with_the_loop(tmp_path: Path, mode: str) -> None:
     """A command that nobody waits for does not outlive the loop it was started in."""
-    marker = f"36{os.getpid() % 1000:03}"
+    marker = f"36{os.getpid():07}"
 
     async def main() -> None:
         sandbox = Sandbox(tmp_path, mode)  # type: ignore[arg-type]

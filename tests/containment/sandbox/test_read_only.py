@@ -92,13 +92,14 @@ def test_temporary_directories_the_home_and_caches_are_the_commands_own(place: P
         "$TMPDIR",
         "$HOME/.new",
     )
-    made = "; ".join(f'mkdir -p "{spot}" && echo x > "{spot}/left"' for spot in spots)
-    looked = "; ".join(f'cat "{spot}/left" 2>/dev/null' for spot in spots)
+    name = f"left-{os.getpid()}"
+    made = "; ".join(f'mkdir -p "{spot}" && echo x > "{spot}/{name}"' for spot in spots)
+    looked = "; ".join(f'cat "{spot}/{name}" 2>/dev/null' for spot in spots)
     before = snapshot(place.base)
     assert place.run(f"set -e; {made}; {looked}", where="read-only").text == "x\n" * len(spots)
     assert place.run(f"{looked}; true", where="read-only").text == ""
     assert snapshot(place.base) == before
-    assert not any(os.path.exists(f"{spot}/left") for spot in spots[:4])
+    assert not any(os.path.exists(f"{spot}/{name}") for spot in spots[:4])
 
 
 def test_the_home_directory_is_there_and_its_secrets_are_not(place: Place) -> None:

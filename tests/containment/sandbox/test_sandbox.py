@@ -366,12 +366,19 @@ def test_a_test_that_takes_too_long_leaves_no_process(
     monkeypatch.setattr(selftest, "_SECONDS", seconds)
     with pytest.raises(TimeoutError):
         selftest._try_to_escape()
-    time.sleep(0.1)
-    left = []
+    time.sleep(0.1)  # one that was left would be there by now
+    until = time.monotonic() + 20  # and for 30 seconds; one that has been ended is gone before
+    while (left := _processes_with(str(tmp_path))) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left == []
+
+
+def _processes_with(words: str) -> list[Path]:
+    found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            left += [path] if str(tmp_path).encode() in path.read_bytes() else []
-    assert left == []
+            found += [path] if words.encode() in path.read_bytes() else []
+    return found
 
 
 @needs_bubblewrap

@@ -181,12 +181,13 @@ async def test_a_command_beside_another_cannot_move_its_files_out_of_the_way(
     )
     while not ready.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
-    second = await sandbox.start("sleep 1", on_output=print)
+    second = await sandbox.start("while ! test -e over; do sleep 0.02; done", on_output=print)
     with monkeypatch.context() as blind:  # as if the file were never where the look is
         blind.setattr(bubblewrap, "clear_set_ids", lambda *_: [])
         moved.touch()
         await first.wait()
     assert _marked(sandbox.root) == ["f"]
+    (sandbox.root / "over").touch()
     await second.wait()
     assert _marked(sandbox.root) == []
 
