@@ -11,9 +11,15 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
-    from hookline.command_hooks.dialect import Dialect, Transcripts, register_dialect
+    from hookline.command_hooks.dialect import (
+        TOOL,
+        Dialect,
+        Event,
+        EventFacts,
+        Transcripts,
+        register_dialect,
+    )
     from hookline.command_hooks.dialects.config_files import HookEntry, HookFile, Plugin, hook_file
-    from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
     from hookline.command_hooks.dialects.hookline import read_hook
     from hookline.command_hooks.handler import (
         Handler,
@@ -41,9 +47,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "capability": "CommandHooks",
-    "dialect": "Dialect Transcripts register_dialect",
+    "dialect": "Dialect Event EventFacts TOOL Transcripts register_dialect",
     "dialects.config_files": "HookEntry HookFile Plugin hook_file",
-    "dialects.event_facts": "Event EventDialect EventFacts TOOL",
     "dialects.hookline": "read_hook",
     "handler": "Handler HookSearch HookSource Level ProgramAnswer ProgramResult RunFacts denied failed",
     "tools": (
@@ -60,7 +65,6 @@ __all__ = [
     "CommandHooks",
     "Dialect",
     "Event",
-    "EventDialect",
     "EventFacts",
     "Handler",
     "HookEntry",

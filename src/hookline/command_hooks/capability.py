@@ -16,6 +16,7 @@ from hookline.command_hooks.dialect import (
     all_dialects,
     default_directory,
     dialect_of,
+    event_of,
     find_hooks,
     read_file,
 )
@@ -282,7 +283,7 @@ class CommandHooks:
         if self.cap_of_others is not None:
             yield from self._register_caps(self.cap_of_others)
         later = self.at("before_inference")
-        if any(each.event in dialect_of(each).after_compaction for each in later):
+        if any(event_of(each).after_summary for each in later):
             options = HookOptions(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
@@ -373,9 +374,8 @@ class CommandHooks:
 
     def _is_observer(self, handler: Handler) -> bool:
         """Whether it decides nothing; one that says what is shown is waited for, if there is a display."""
-        dialect = dialect_of(handler)
-        is_shown = handler.event in dialect.displaying and self.runner.display is not None
-        return handler.event in dialect.observing and not is_shown
+        event = event_of(handler)
+        return event.observes and not (event.displays and self.runner.display is not None)
 
     def _register_caps(self, most: int) -> Iterator[Registration]:
         self._own_caps.add(f"{self.name}-news")
@@ -513,4 +513,4 @@ def _scope(point: str, handler: Handler) -> str:
 
 
 def _is_later(handler: Handler) -> bool:
-    return handler.event in dialect_of(handler).later
+    return event_of(handler).is_later

@@ -272,6 +272,11 @@ VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 """A variable in a text: `$NAME` or `${NAME}`."""
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
+_NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
+"""How Python, Node and others begin the line that names the error."""
+_NOT_EXECUTABLE = 126
+"""The exit code of shells that found a program and could not start it."""
+
 _LONGEST_EXCERPT = 200
 _BEGINS_OBJECT = re.compile(r"^[^{\n]*(\{)", re.MULTILINE)
 """The first brace of a line."""
@@ -328,6 +333,18 @@ class ProgramResult(msgspec.Struct, frozen=True):
     """More about the problem, or how a request failed, which has no exit code."""
     answer: dict[str, Any] | None = None
     """The JSON object that the output is; None if it is text."""
+
+    @property
+    def failure(self) -> str:
+        """How it failed: with the line of its output that names the error, or the first."""
+        if self.detail:
+            return self.detail
+        said = self.stderr if self.stderr.strip() else self.stdout
+        lines = [line.strip() for line in said.splitlines() if len(line.strip()) > 1]
+        line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
+        reason = f": {line[:300]}" if line else ""
+        remedy = "; is it executable? (chmod +x)" if self.code == _NOT_EXECUTABLE else ""
+        return f"it ended with exit code {self.code}{reason}{remedy}"
 
 
 def not_started(why: str) -> ProgramResult:

@@ -11,8 +11,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, Line, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
@@ -26,7 +32,6 @@ from hookline.command_hooks.dialects.config_files import (
     usual_shell,
     without_keys,
 )
-from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     DroppedHook,
     Handler,
@@ -45,11 +50,13 @@ from hookline.command_hooks.handler import (
     texts_of,
 )
 from hookline.command_hooks.tools import (
+    SHELL_TOOLS,
     NameTest,
     ShownCall,
     ToolForm,
     ToolNames,
     names_or_expression,
+    server_result,
 )
 from hookline.state import (
     AssistantMessage,
@@ -85,7 +92,7 @@ _READING = {
 }
 """Our tools that read, and the commands that Codex reads with: it has no tools for that."""
 _PATCHING = ("write", "edit")
-_TEXT = (*event_facts.SHELL_TOOLS, *_READING, *_PATCHING)
+_TEXT = (*SHELL_TOOLS, *_READING, *_PATCHING)
 """Tools whose response is plain text."""
 
 
@@ -180,18 +187,18 @@ def _tool_result_fields(e: EventFacts) -> dict[str, Any]:
     if name in _TEXT:
         sent["tool_response"] = e.output
     elif name.startswith("mcp__"):
-        sent["tool_response"] = event_facts.server_result(e.execution)
+        sent["tool_response"] = server_result(e.execution)
     return sent
 
 
 def _notification_fields(e: EventFacts) -> dict[str, Any]:
-    messages = e.ctx.state.messages
+    said = (m for m in e.ctx.state.messages if isinstance(m, UserMessage))
     return {
         "type": "agent-turn-complete",
         "thread-id": e.run.session_uuid,
         "turn-id": e.ctx.state.run_id,
         "cwd": e.run.cwd,
-        "input-messages": [m.text for m in messages if isinstance(m, UserMessage) and not m.by],
+        "input-messages": [m.text for m in said if not m.by],
         "last-assistant-message": e.last_words,
     }
 
@@ -215,10 +222,9 @@ class Codex(Claude):
         "PostToolUse": Claude.events["PostToolUse"]._replace(
             sent=_tool_result_fields, when=lambda _e: True
         ),
-        "notify": Event("stop", _notification_fields, when=lambda e: e.is_undecided),
+        "notify": Event("stop", _notification_fields, when=lambda e: e.is_undecided, observes=True),
     }
     unsupported = frozenset({"Interrupt"})
-    observing = frozenset({"notify", "PostCompact"})
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -298,16 +304,14 @@ class Codex(Claude):
         """Stricter than Claude: what is not exactly right is a failure."""
         found, event = result.answer, handler.event
         if event == "notify":
-            return (
-                ProgramAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
-            )
+            return ProgramAnswer() if result.code == 0 else failed(result.failure)
         if result.code == 2:
             if event not in _BLOCKING:
-                return failed(event_facts.failure_words(result))
+                return failed(result.failure)
             # In Codex it is a failure without words on stderr, and the call passes: no denial is lost here.
             return denied(result.stderr.strip() or "no reason was given")
         if result.code != 0:
-            return failed(event_facts.failure_words(result))
+            return failed(result.failure)
         if found is None:
             words = texts_of(result.stdout.strip()) if event in _CONTEXT else ()
             return ProgramAnswer(contexts=words)

@@ -135,7 +135,7 @@ class HookFile(NamedTuple):
         for event, entries in hooks.items():
             if event in dialect.unsupported:
                 self.warn(f"{event} does not happen here, so its hooks never run")
-            elif event not in dialect.points:
+            elif event not in dialect.events:
                 self.warn(DroppedHook(f"'{event}' is not an event, so its hooks are ignored"))
             else:
                 yield from ((event, each) for each in self._objects_in(entries, event))

@@ -12,12 +12,19 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.dialect import Line, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    TOOL,
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS
 from hookline.command_hooks.dialects.config_files import (
@@ -32,7 +39,6 @@ from hookline.command_hooks.dialects.config_files import (
     texts_field,
     usual_shell,
 )
-from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     DroppedHook,
@@ -135,49 +141,9 @@ def _tool_fields(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _success_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        **_tool_fields(e),
-        "toolResult": {"resultType": "success", "textResultForLlm": e.output},
-    }
-
-
-def _failure_fields(e: EventFacts) -> dict[str, Any]:
-    result = {"resultType": "failure", "textResultForLlm": e.failure}
-    return {**_tool_fields(e), "error": e.failure, "toolResult": result}
-
-
-def _notification_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        **_tool_fields(e),
-        "hook_event_name": "Notification",
-        "notification_type": "permission_prompt",
-        "title": "Permission needed",
-        "message": f"{e.shown.name} needs permission",
-    }
-
-
-def _session_start_fields(e: EventFacts) -> dict[str, Any]:
-    is_again = event_facts.session_source(e.ctx) == "resume"
-    return {"source": "resume" if is_again else "new", "initialPrompt": ""}
-
-
-def _stop_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        "stopReason": "end_turn",
-        "stop_hook_active": e.was_kept_going,
-        "lastMessage": e.last_words,
-    }
-
-
 def _child_fields(e: EventFacts) -> dict[str, Any]:
     names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.child.name)
     return {"agentId": e.child.child_run_id, **names}
-
-
-def _child_end_fields(e: EventFacts) -> dict[str, Any]:
-    ending = {"response": e.child_text, "stopReason": "end_turn"}
-    return {**_child_fields(e), **ending, "transcriptPath": e.run.child_transcript}
 
 
 def needs_permission(e: EventFacts) -> bool:
@@ -187,41 +153,94 @@ def needs_permission(e: EventFacts) -> bool:
 
 
 _EVENTS = {
-    "sessionStart": Event("session_start", _session_start_fields),
+    "sessionStart": Event(
+        "session_start",
+        lambda e: {
+            "source": "resume" if e.session_source == "resume" else "new",
+            "initialPrompt": "",
+        },
+    ),
     "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "userPromptTransformed": Event(
         "prompt_submit", lambda e: {"prompt": e.prompt, "transformedPrompt": e.prompt}
     ),
-    "preToolUse": Event("before_tool_use", _tool_fields, TOOL),
-    "permissionRequest": Event("permission_request", _tool_fields, TOOL, needs_permission),
-    "notification": Event("permission_request", _notification_fields, "notification_type"),
-    "postToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not e.has_failed),
-    "postToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, lambda e: e.has_failed),
-    "agentStop": Event("stop", _stop_fields),
+    "preToolUse": Event("before_tool_use", _tool_fields, TOOL, denies_failure=True),
+    "permissionRequest": Event(
+        "permission_request",
+        _tool_fields,
+        TOOL,
+        when=needs_permission,
+        # There it is asked before any rule, so also about calls that need no permission here.
+        also="before_tool_use",
+        denies_failure=True,
+    ),
+    "notification": Event(
+        "permission_request",
+        lambda e: {
+            **_tool_fields(e),
+            "hook_event_name": "Notification",
+            "notification_type": "permission_prompt",
+            "title": "Permission needed",
+            "message": f"{e.shown.name} needs permission",
+        },
+        "notification_type",
+        observes=True,
+    ),
+    "postToolUse": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "toolResult": {"resultType": "success", "textResultForLlm": e.output},
+        },
+        TOOL,
+        when=lambda e: not e.has_failed,
+    ),
+    "postToolUseFailure": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "error": e.failure,
+            "toolResult": {"resultType": "failure", "textResultForLlm": e.failure},
+        },
+        TOOL,
+        when=lambda e: e.has_failed,
+    ),
+    "agentStop": Event(
+        "stop",
+        lambda e: {
+            "stopReason": "end_turn",
+            "stop_hook_active": e.was_kept_going,
+            "lastMessage": e.last_words,
+        },
+    ),
     "subagentStart": Event("subagent_start", _child_fields, "agentName"),
-    "subagentStop": Event("subagent_stop", _child_end_fields, "agentName"),
+    "subagentStop": Event(
+        "subagent_stop",
+        lambda e: {
+            **_child_fields(e),
+            "response": e.child_text,
+            "stopReason": "end_turn",
+            "transcriptPath": e.run.child_transcript,
+        },
+        "agentName",
+    ),
     "preCompact": Event(
         "before_compact",
         lambda e: {"trigger": "auto", "customInstructions": e.compaction.instructions},
         "trigger",
     ),
     "errorOccurred": Event("agent_failed", lambda e: failure(e.error)),
-    "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e.ctx)}),
+    "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e)}),
 }
 
 
-class Copilot(EventDialect):
+class Copilot(Dialect):
     """Copilot CLI's protocol."""
 
     name = "copilot"
     transcripts = CopilotTranscripts
     events = _EVENTS
-    # There it is asked before any rule, so also about calls that need no permission here.
-    more_points: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
-    answered_once = frozenset({"permissionRequest"})
-    observing = frozenset({"notification"})
     runs_in_order = True
-    denying = _DENYING
     has_files = True
     configuration_folders = (".github",)
     protected_folders = (".github/hooks", ".github/copilot")
@@ -286,16 +305,16 @@ class Copilot(EventDialect):
             words = "\n".join((*said.contexts, _plain_output(result)))
             return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
-            words = result.stderr.strip() or event_facts.failure_words(result)
+            words = result.stderr.strip() or result.failure
             return ProgramAnswer(messages=(*said.messages, words))
-        return failed(event_facts.failure_words(result))
+        return failed(result.failure)
 
 
 def read_denying(said: ProgramAnswer, result: ProgramResult) -> ProgramAnswer:
     """The answer of a hook before a tool. One that fails denies."""
     if result.code != 0:
         reason = said.reason or result.stderr.strip() or _plain_output(result)
-        reason = reason or event_facts.failure_words(result)
+        reason = reason or result.failure
         return denied(reason, contexts=said.contexts, messages=said.messages)
     return denied(f"the hook failed: {said.problem}") if said.problem else said
 
@@ -315,10 +334,9 @@ def failure(ctx: FailureHookContext) -> dict[str, Any]:
     }
 
 
-def session_end_reason(ctx: AgentContext) -> str:
+def session_end_reason(e: EventFacts) -> str:
     """Why a session is over."""
-    is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
-    return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
+    return "user_exit" if e.session_end == "prompt_input_exit" else _REASONS[e.ending]
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:

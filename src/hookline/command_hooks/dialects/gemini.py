@@ -13,8 +13,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Line, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    TOOL,
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
 from hookline.command_hooks.dialects.config_files import (
     HookEntry,
@@ -24,7 +31,6 @@ from hookline.command_hooks.dialects.config_files import (
     unique,
     without_keys,
 )
-from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     DroppedHook,
@@ -44,6 +50,7 @@ from hookline.command_hooks.handler import (
     texts_of,
 )
 from hookline.command_hooks.tools import (
+    SHELL_TOOLS,
     NameTest,
     ShownCall,
     ToolForm,
@@ -151,17 +158,12 @@ def _call_line(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> L
 
 
 def _tool_fields(e: EventFacts) -> dict[str, Any]:
-    call = e.call
-    sent = {
-        "tool_name": e.shown.name,
-        "tool_input": e.shown.input,
-        "native_tool_name": call.name,
-    }
-    found = mcp_names(call.name)
+    shown, found = e.shown, mcp_names(e.call.name)
+    sent = {"tool_name": shown.name, "tool_input": shown.input, "native_tool_name": e.call.name}
     if found is None:
         return sent
     named = {"server_name": found[0], "tool_name": found[1]}
-    server = event_facts.server_of(e.tool, lambda w: {"command": w[0], "args": [*w[1:]]})
+    server = e.server(lambda words: {"command": words[0], "args": [*words[1:]]})
     return {**sent, "mcp_context": {**named, **server}}
 
 
@@ -181,7 +183,7 @@ def _notification_fields(e: EventFacts) -> dict[str, Any]:
     if found is not None:
         kind, what = "mcp", "MCP"
         about |= {"serverName": found[0], "toolName": found[1]}
-    elif call.name in event_facts.SHELL_TOOLS:
+    elif call.name in SHELL_TOOLS:
         kind, what = "exec", "execution"
         root = next(iter(find_commands(e.command) or ()), ("",))[0]
         about |= {"command": e.command, "rootCommand": root}
@@ -235,17 +237,9 @@ def _response_fields(e: EventFacts) -> dict[str, Any]:
     return {**_request_fields(e), "llm_response": said}
 
 
-def _turn_end_fields(e: EventFacts) -> dict[str, Any]:
+def _last_prompt(e: EventFacts) -> str:
     said = (m for m in reversed(e.ctx.state.messages) if isinstance(m, UserMessage))
-    return {
-        "prompt": next((m.text for m in said if not m.by), ""),
-        "prompt_response": e.last_words,
-        "stop_hook_active": e.was_kept_going,
-    }
-
-
-def _session_end_fields(e: EventFacts) -> dict[str, Any]:
-    return {"reason": "clear" if event_facts.end_reason(e.ctx) == "clear" else "exit"}
+    return next((m.text for m in said if not m.by), "")
 
 
 def _has_response(e: EventFacts) -> bool:
@@ -253,37 +247,48 @@ def _has_response(e: EventFacts) -> bool:
 
 
 _EVENTS = {
-    "SessionStart": Event(
-        "session_start", lambda e: {"source": event_facts.session_source(e.ctx)}, "source"
-    ),
+    "SessionStart": Event("session_start", lambda e: {"source": e.session_source}, "source"),
     "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "BeforeModel": Event("before_inference", _request_fields),
     "BeforeToolSelection": Event(
-        "before_inference", _request_fields, when=lambda e: not _has_response(e)
+        "before_inference", _request_fields, when=lambda e: not _has_response(e), is_later=True
     ),
     "AfterModel": Event("after_inference", _response_fields, when=_has_response),
     "BeforeTool": Event("before_tool_use", _tool_fields, TOOL),
     "Notification": Event(
-        "permission_request", _notification_fields, "notification_type", lambda e: e.is_undecided
+        "permission_request",
+        _notification_fields,
+        "notification_type",
+        when=lambda e: e.is_undecided,
+        observes=True,
     ),
     "AfterTool": Event("after_tool_use", _tool_result_fields, TOOL),
-    "AfterAgent": Event("stop", _turn_end_fields),
+    "AfterAgent": Event(
+        "stop",
+        lambda e: {
+            "prompt": _last_prompt(e),
+            "prompt_response": e.last_words,
+            "stop_hook_active": e.was_kept_going,
+        },
+    ),
     "PreCompress": Event("before_compact", lambda _e: {"trigger": "auto"}, "trigger"),
-    "SessionEnd": Event("session_end", _session_end_fields, "reason"),
+    "SessionEnd": Event(
+        "session_end",
+        lambda e: {"reason": "clear" if e.session_end == "clear" else "exit"},
+        "reason",
+    ),
 }
 
 
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Gemini(EventDialect):
+class Gemini(Dialect):
     """Gemini CLI's protocol."""
 
     name = "gemini"
     transcripts = GeminiTranscripts
     events = _EVENTS
-    later = frozenset({"BeforeToolSelection"})
-    observing = frozenset({"Notification"})
     has_files = True
     home_folder = ".gemini"
     configuration_folders = (".gemini",)
@@ -371,10 +376,8 @@ class Gemini(EventDialect):
         if result.code == 0:
             return ProgramAnswer(messages=(text,) if text else ())
         if result.code == 1:
-            return ProgramAnswer(
-                messages=(f"Warning: {text}" if text else event_facts.failure_words(result),)
-            )
-        reason = result.stderr.strip() or text or event_facts.failure_words(result)
+            return ProgramAnswer(messages=(f"Warning: {text}" if text else result.failure,))
+        reason = result.stderr.strip() or text or result.failure
         if handler.event in _ADVISORY:
             return ProgramAnswer(messages=(reason,))
         # A turn whose request or response is refused is over.

@@ -9,8 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    Dialect,
+    Event,
+    EventFacts,
+    all_dialects,
+    dialect_of,
+)
 from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.handler import (
@@ -34,7 +39,6 @@ from hookline.lifecycle import (
     AgentContext,
     FailureHookContext,
     HookPoint,
-    InferenceHookContext,
     SessionHookContext,
     SubagentHookContext,
     ToolHookContext,
@@ -64,14 +68,51 @@ _Word = Annotated[str, msgspec.Meta(min_length=1)]
 _OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
+def _has_happened(e: EventFacts) -> bool:
+    return not (e.ctx.point == HookPoint.AFTER_INFERENCE and e.inference.response is None)
+
+
+def _point_fields(e: EventFacts) -> dict[str, Any]:
+    """The fields of a point: what its context has."""
+    ctx, point, sent = e.ctx, e.ctx.point.value, dict[str, Any]()
+    call, execution = getattr(ctx, "tool_call", None), getattr(ctx, "execution", None)
+    if call is not None:
+        sent |= {"tool_name": call.name, "tool_input": thaw(call.args), "tool_use_id": call.id}
+    if isinstance(ctx, ToolHookContext) and point == "permission_request":
+        sent |= {"reason": ctx.reason, "asked_by": ctx.asked_by}
+    if execution is not None:
+        sent |= {
+            "status": execution.status.value,
+            "result": thaw(execution.result),
+            "text": execution.text,
+        }
+    for key in _PLAIN_FIELDS:
+        value = getattr(ctx, key, None)
+        if isinstance(value, str | int):
+            sent[key] = value
+    if point == "after_inference":
+        sent["response"] = e.response.text
+    if point in ("stop", "should_continue"):
+        sent |= {"objections": ctx.state.counters.objections, "last_message": e.last_words}
+    if isinstance(ctx, SubagentHookContext) and point == "subagent_stop":
+        sent["result"] = getattr(ctx.result, "text", None)
+    if isinstance(ctx, FailureHookContext):
+        sent |= {"error": ctx.error_message, "error_class": str(ctx.error_class)}
+    status = getattr(ctx, "status", None)
+    return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
+
+
 class Hookline(Dialect):
     """Hookline's own protocol. A hook that fails blocks, unless it has `on_failure = "open"`."""
 
     name = "hookline"
     transcripts = ClaudeTranscripts
     objections_in_a_row = None  # the agent has a cap for its own hooks
-    points: ClassVar[dict[str, str]] = {
-        point.value: point.value for point in HookPoint if not point.around
+    events: ClassVar[dict[str, Event]] = {
+        # There is no event after a model that gave no response.
+        point.value: Event(point.value, _point_fields, when=_has_happened)
+        for point in HookPoint
+        if not point.around
     }
     configuration_folders = (".hookline",)
     project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
@@ -83,12 +124,6 @@ class Hookline(Dialect):
     is_strict = True
     caps_objections = False
     fails_closed = True
-
-    def fires(self, event: str, ctx: AgentContext) -> bool:
-        """Not after a model that gave no response."""
-        if event != "after_inference":
-            return True
-        return expect_context(ctx, InferenceHookContext).response is not None
 
     def matcher(self, handler: Handler) -> NameTest:
         return names_or_expression(handler.matcher)
@@ -106,52 +141,18 @@ class Hookline(Dialect):
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:  # noqa: ARG002 - paths stay as the model wrote them
         return ShownCall(call.name, thaw(call.args))
 
-    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
-        """The point, the run, and the fields of the point."""
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
+        """The point and the run."""
         return {
-            "point": handler.event,
-            "hook_event_name": handler.event,
-            "run_id": ctx.state.run_id,
-            "session_id": facts.session_id,
-            "transcript_path": facts.transcript,
-            "project": facts.project,
-            "cwd": facts.cwd,
-            **event_facts.agent_fields(ctx),
-            **self._particulars(handler.event, ctx),
+            "point": event,
+            "hook_event_name": event,
+            "run_id": found.ctx.state.run_id,
+            "session_id": found.run.session_id,
+            "transcript_path": found.run.transcript,
+            "project": found.run.project,
+            "cwd": found.run.cwd,
+            **found.agent_fields(),
         }
-
-    def _particulars(self, event: str, ctx: AgentContext) -> dict[str, Any]:
-        sent: dict[str, Any] = {}
-        call = getattr(ctx, "tool_call", None)
-        if call is not None:
-            sent |= {"tool_name": call.name, "tool_input": thaw(call.args), "tool_use_id": call.id}
-        if isinstance(ctx, ToolHookContext) and event == "permission_request":
-            sent |= {"reason": ctx.reason, "asked_by": ctx.asked_by}
-        execution = getattr(ctx, "execution", None)
-        if execution is not None:
-            sent |= {
-                "status": execution.status.value,
-                "result": thaw(execution.result),
-                "text": execution.text,
-            }
-        for key in _PLAIN_FIELDS:
-            value = getattr(ctx, key, None)
-            if isinstance(value, str | int):
-                sent[key] = value
-        response = getattr(ctx, "response", None)
-        if event == "after_inference" and response is not None:
-            sent["response"] = response.text
-        if event in ("stop", "should_continue"):
-            sent |= {
-                "objections": ctx.state.counters.objections,
-                "last_message": event_facts.last_words(ctx.state),
-            }
-        if isinstance(ctx, SubagentHookContext) and event == "subagent_stop":
-            sent["result"] = getattr(ctx.result, "text", None)
-        if isinstance(ctx, FailureHookContext):
-            sent |= {"error": ctx.error_message, "error_class": str(ctx.error_class)}
-        status = getattr(ctx, "status", None)
-        return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         found = super().variables(handler, facts)
@@ -160,9 +161,6 @@ class Hookline(Dialect):
             "HOOKLINE_POINT": handler.event,
             "HOOKLINE_SESSION_ID": facts.session_id,
         }
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        return event_facts.result_of(call, answer.updated_output)
 
     def tools_named(self, handler: Handler) -> Iterator[str]:
         """The tools in a rule and in a matcher of names, without those that are Claude's names."""
@@ -181,7 +179,7 @@ class Hookline(Dialect):
             reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
             return denied(reason or "no reason was given")
         if result.code != 0:
-            return failed(event_facts.failure_words(result))
+            return failed(result.failure)
         if result.answer is not None:
             return _fields(result.answer)
         lines = (json_object(line) or {} for line in result.stdout.splitlines())
@@ -360,13 +358,13 @@ def _event(on: str, dialect: Dialect, where: str) -> str:
         raise RegistrationError(
             f"{where} does not say when it runs.", remedy="For example: on = 'before_tool_use'."
         )
-    if on in dialect.points:
+    if on in dialect.events:
         return on
     point = point_named(on, where)
-    found = next((event for event, at in dialect.points.items() if at == point.value), None)
+    found = next((name for name, at in dialect.events.items() if at.point == point.value), None)
     if found is None:
         raise RegistrationError(
             f"{where}: hooks of the dialect {dialect.name} are not asked at {point.value}.",
-            remedy=f"They are at: {', '.join(dialect.points)}.",
+            remedy=f"They are at: {', '.join(dialect.events)}.",
         )
     return found
