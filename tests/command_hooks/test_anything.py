@@ -14,7 +14,7 @@ from hookline import HookPoint, ToolHookContext
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.batch import AnswerEffect
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
+from hookline.command_hooks.handler import JsonObject, ProgramAnswer, ProgramResult
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import (
     InferenceHookContext,
@@ -87,7 +87,7 @@ def test_any_answer_is_understood(name: str, found: dict[str, Any], code: int, d
     dialect = all_dialects()[name]
     event = data.draw(st.sampled_from(sorted(dialect.events)))
     handler = Handler(HookSource(name), event)
-    ran = ProgramResult(code, json.dumps(found), "words", answer=found)
+    ran = ProgramResult(code, json.dumps(found), "words", answer=JsonObject(found))
     answer = dialect.read_answer(handler, ran)
     assert isinstance(answer, ProgramAnswer)
     assert answer.decision in ("", "allow", "ask", "defer", "deny")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Handler,
         HookSearch,
         HookSource,
+        JsonObject,
         Level,
         ProgramAnswer,
         ProgramResult,
@@ -50,7 +51,10 @@ _HOME = {
     "dialect": "Dialect Event EventFacts TOOL Transcripts register_dialect",
     "dialects.config_files": "HookEntry HookFile Plugin hook_file",
     "dialects.hookline": "read_hook",
-    "handler": "Handler HookSearch HookSource Level ProgramAnswer ProgramResult RunFacts denied failed",
+    "handler": (
+        "Handler HookSearch HookSource JsonObject Level ProgramAnswer ProgramResult RunFacts denied "
+        "failed"
+    ),
     "tools": (
         "NameTest ShownCall ToolForm ToolNames expression names_or_expression one_of "
         "whole_expression"
@@ -71,6 +75,7 @@ __all__ = [
     "HookFile",
     "HookSearch",
     "HookSource",
+    "JsonObject",
     "Level",
     "NameTest",
     "Plugin",

@@ -26,7 +26,6 @@ from hookline.command_hooks.handler import (
     json_line,
     json_object,
     not_started,
-    text_of,
     unreadable,
 )
 from hookline.errors import HooklineError
@@ -347,4 +346,4 @@ def read_verdict(text: str) -> ModelVerdict | None:
     agrees = said.get("ok") is True or bool(decision_words(said) & _YES)
     if not refuses and not agrees:
         return None
-    return ModelVerdict(not refuses, text_of(said.get("reason")), said.get("impossible") is True)
+    return ModelVerdict(not refuses, said.text("reason"), said.get("impossible") is True)

@@ -20,6 +20,7 @@ from hookline.command_hooks.dialect import Dialect, Transcripts, dialect_named, 
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     Handler,
+    JsonObject,
     ProgramAnswer,
     ProgramResult,
     RunFacts,
@@ -554,7 +555,7 @@ def detach_seconds(printed: bytes) -> float | None:
     line = printed.lstrip().split(b"\n", 1)[0].strip()
     if not line.endswith(b"}"):
         return None
-    said = json_object(line.decode(errors="replace")) or {}
+    said = json_object(line.decode(errors="replace")) or JsonObject()
     if said.get("async") is not True:
         return None
     given = said.get("asyncTimeout")

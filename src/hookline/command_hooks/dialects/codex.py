@@ -37,6 +37,7 @@ from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
     HookSource,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -44,10 +45,7 @@ from hookline.command_hooks.handler import (
     Warn,
     denied,
     failed,
-    object_of,
     own_directory,
-    text_of,
-    texts_of,
 )
 from hookline.command_hooks.tools import (
     SHELL_TOOLS,
@@ -243,7 +241,7 @@ class Codex(Claude):
             if _is_switched_off(directory, level) and not level.is_repository:
                 return
             if level is Level.MANAGED:
-                required = load_file(directory / "requirements.toml", quiet) or {}
+                required = load_file(directory / "requirements.toml", quiet)
                 if required.get("allow_managed_hooks_only") is True:
                     return
 
@@ -313,7 +311,7 @@ class Codex(Claude):
         if result.code != 0:
             return failed(result.failure)
         if found is None:
-            words = texts_of(result.stdout.strip()) if event in _CONTEXT else ()
+            words = (result.stdout.strip(),) if event in _CONTEXT and result.stdout.strip() else ()
             return ProgramAnswer(contexts=words)
         problem = wrong_field(found) or _unsupported_field(event, found)
         if problem:
@@ -325,21 +323,21 @@ class Codex(Claude):
         return answer
 
 
-def _unsupported_field(event: str, found: dict[str, Any]) -> str:
+def _unsupported_field(event: str, found: JsonObject) -> str:
     """The first field that Codex does not accept; empty if there is none."""
-    specific = found.get("hookSpecificOutput") or {}
+    specific = found.object("hookSpecificOutput")
     unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
     if unknown:
         return f"'{unknown[0]}' is not known"
     if event == "PermissionRequest":  # yes and no only
-        given = object_of(specific.get("decision"))
+        given = specific.object("decision")
         reserved = [
             key for key in ("updatedInput", "updatedPermissions") if given.get(key) is not None
         ]
         reserved += ["interrupt"] if given.get("interrupt") is True else []
         return f"'{reserved[0]}' is not supported here" if reserved else ""
     if event in ("Stop", "SubagentStop") and found.get("decision") == "block":
-        return "" if text_of(found.get("reason")).strip() else "an objection needs a reason"
+        return "" if found.text("reason").strip() else "an objection needs a reason"
     if event != "PreToolUse":
         return ""
     decision, updated = specific.get("permissionDecision"), specific.get("updatedInput")
@@ -351,7 +349,7 @@ def _unsupported_field(event: str, found: dict[str, Any]) -> str:
         return "'allow' needs 'updatedInput'"
     if updated is not None and decision != "allow":
         return "'updatedInput' needs 'allow'"
-    reason = text_of(specific.get("permissionDecisionReason")) or text_of(found.get("reason"))
+    reason = specific.text("permissionDecisionReason") or found.text("reason")
     if (decision == "deny" or found.get("decision") == "block") and not reason.strip():
         return "a denial needs a reason"
     return ""
@@ -372,7 +370,7 @@ def _in_directory(directory: Path, level: Level, search: HookSearch) -> Iterator
 def _is_switched_off(directory: Path, level: Level) -> bool:
     """Whether a configuration switches hooks off, by the name of the feature or its former name."""
     for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
-        features = object_of((load_file(directory / name, quiet) or {}).get("features"))
+        features = load_file(directory / name, quiet).object("features")
         if features.get("hooks", features.get("codex_hooks")) is False:
             return True
     return False
@@ -433,11 +431,11 @@ def _make_hook(entry: HookEntry) -> Handler | None:
 
 def _installed_plugins(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
-    content = load_file(own / "config.toml", quiet) or {}
-    features = object_of(content.get("features"))
+    content = load_file(own / "config.toml", quiet)
+    features = content.object("features")
     if False in (features.get("hooks"), features.get("plugin_hooks")):
         return
-    for name, said in object_of(content.get("plugins")).items():
+    for name, said in content.object("plugins").items():
         if not isinstance(said, dict) or said.get("enabled", True) is not True:
             continue
         plugin, _, market = name.partition("@")
@@ -459,7 +457,7 @@ def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator
     plugin = Plugin(root, search, _MANIFESTS)
     is_cached = root.parent.parent.parent == own / "plugins" / "cache"
     usual = root.parent.name if is_cached else root.name
-    name = text_of(plugin.manifest.get("name")) or usual
+    name = plugin.manifest.text("name") or usual
     data = own / "plugins" / "data" / name
     for path, content in plugin.files():
         source = HookSource("codex", level, str(path), f"{name}/{path.name}", str(root), str(data))

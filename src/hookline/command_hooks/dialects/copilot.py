@@ -36,7 +36,6 @@ from hookline.command_hooks.dialects.config_files import (
     load_file,
     load_text,
     quiet,
-    texts_field,
     usual_shell,
 )
 from hookline.command_hooks.handler import (
@@ -44,6 +43,7 @@ from hookline.command_hooks.handler import (
     DroppedHook,
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -51,12 +51,9 @@ from hookline.command_hooks.handler import (
     Warn,
     denied,
     failed,
-    first_text,
     json_object,
-    object_of,
     own_directory,
     text_of,
-    texts_of,
 )
 from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, whole_expression
 from hookline.command_hooks.trusted_files import find_scripts
@@ -287,7 +284,8 @@ class Copilot(Dialect):
         kept = [
             line
             for line in result.stdout.splitlines()
-            if "progress" not in line or (json_object(line) or {}).get("type") != "progress"
+            if "progress" not in line
+            or (json_object(line) or JsonObject()).get("type") != "progress"
         ]
         text = "\n".join(kept).strip()
         begins = _BEGINS.search(text)
@@ -339,9 +337,9 @@ def session_end_reason(e: EventFacts) -> str:
     return "user_exit" if e.session_end == "prompt_input_exit" else _REASONS[e.ending]
 
 
-def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
+def _fields(event: str, found: JsonObject) -> ProgramAnswer:
     for key in ("hookSpecificOutput", "decision"):  # guards for Claude, too, answer as there
-        found = {**object_of(found.get(key)), **found}
+        found = JsonObject({**found.object(key), **found})
     word = found.get("permissionDecision") or found.get("behavior") or found.get("decision")
     decision = _DECISIONS.get(text_of(word), "")
     changed = found.get("modifiedArgs", found.get("updatedInput"))
@@ -349,30 +347,28 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         changed = json_object(changed)
     if event not in _DENYING and decision != "deny":
         decision = ""
-    context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
+    context = found.text("additionalContext")[:_LONGEST_CONTEXT]
     return ProgramAnswer(
         decision=decision,  # type: ignore[arg-type]
-        reason=first_text(found, "permissionDecisionReason", "reason", "message"),
+        reason=found.text("permissionDecisionReason", "reason", "message"),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
         updated_output=_new_output(event, found),
-        contexts=texts_of(context),
-        messages=texts_of(found.get("systemMessage")),
-        prompt=text_of(found.get("modifiedTransformedPrompt"))
-        if event == "userPromptTransformed"
-        else "",
+        contexts=(context,) if context.strip() else (),
+        messages=found.texts("systemMessage"),
+        prompt=found.text("modifiedTransformedPrompt") if event == "userPromptTransformed" else "",
         stops=event == "permissionRequest"
         and decision == "deny"
         and found.get("interrupt") is True,
     )
 
 
-def _new_output(event: str, found: dict[str, Any]) -> Any:
+def _new_output(event: str, found: JsonObject) -> Any:
     if event == "postToolUse":
         return result_text(found.get("modifiedResult", UNCHANGED))
     return new_response(found) if event == "subagentStop" else UNCHANGED
 
 
-def new_response(found: dict[str, Any]) -> Any:
+def new_response(found: JsonObject) -> Any:
     """The text in place of a child's answer."""
     response = found.get("modifiedResponse")
     return response if isinstance(response, str) else UNCHANGED
@@ -570,7 +566,7 @@ def _in_project(search: HookSearch) -> list[Path]:
     project, path = search.project, search.project / ".vscode" / "settings.json"
     warn = about(".vscode/settings.json", search.warn)
     is_said = _LOCATIONS in (load_text(path, quiet) or "")
-    given = object_of((load_file(path, warn) or {}).get(_LOCATIONS)) if is_said else {}
+    given = load_file(path, warn).object(_LOCATIONS) if is_said else {}
     said = {_USUAL: True, **given}
     found: dict[Path, None] = {}
     for name, is_on in said.items():
@@ -696,9 +692,9 @@ def _make_hook(entry: HookEntry) -> Handler | None:
         return None
     return entry.handler(
         **what,
-        matcher=entry.text("matcher") or text_of(entry.group.get("matcher")),
+        matcher=entry.text("matcher") or entry.group.text("matcher"),
         timeout=entry.seconds(_TIMEOUT, "timeoutSec", "timeout"),
-        env=texts_field(hook, "env"),
+        env=hook.strings("env"),
         cwd=entry.text("cwd"),
         label=entry.text("comment")[:60],
     )
@@ -713,4 +709,4 @@ def _words(hook: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _line(entry: HookEntry) -> str:
     ours = "osx" if sys.platform == "darwin" else "linux"
-    return first_text(entry.fields, "bash", ours, "command")
+    return entry.fields.text("bash", ours, "command")

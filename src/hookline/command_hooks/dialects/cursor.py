@@ -34,6 +34,7 @@ from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
     HookSource,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -41,7 +42,6 @@ from hookline.command_hooks.handler import (
     as_uuid,
     denied,
     failed,
-    first_text,
     is_labelled,
     object_of,
     text_of,
@@ -478,11 +478,11 @@ class Cursor(Dialect):
         """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
         event, found = handler.event, result.answer
         if result.code == 2:
-            said = _fields(event, found or {})
+            said = _fields(event, found or JsonObject())
             reason = said.reason or result.stderr.strip() or "no reason was given"
             return denied(reason, contexts=said.contexts, messages=said.messages)
         if result.code != 0:
-            said = _fields(event, found or {})
+            said = _fields(event, found or JsonObject())
             refuses = said.decision in ("deny", "ask") or said.stops
             return said if refuses else failed(result.failure)
         if found is None:
@@ -492,27 +492,27 @@ class Cursor(Dialect):
         return _fields(event, found)
 
 
-def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
-    found = {**object_of(found.get("hookSpecificOutput")), **found}
-    to_user = first_text(found, "user_message", "userMessage")
-    to_agent = first_text(found, "agent_message", "agentMessage")
+def _fields(event: str, found: JsonObject) -> ProgramAnswer:
+    found = JsonObject({**found.object("hookSpecificOutput"), **found})
+    to_user = found.text("user_message", "userMessage")
+    to_agent = found.text("agent_message", "agentMessage")
     # Also under the names of older versions and of Claude.
     words = (found.get(key) for key in ("permission", "decision", "permissionDecision"))
     known = ("allow", "deny", "ask", "block")
     decision: Any = next((word for word in words if word in known), "").replace("block", "deny")
     if not to_agent and not to_user:
-        to_agent = first_text(found, "reason", "permissionDecisionReason")
+        to_agent = found.text("reason", "permissionDecisionReason")
     # A question is read by the user, a refusal by the model.
     reason = to_user or to_agent if decision == "ask" else to_agent or to_user
     is_no = found.get("continue") is False
-    followup = first_text(found, "followup_message", "followupMessage")
+    followup = found.text("followup_message", "followupMessage")
     if is_no and event in _DECIDING:
         decision, reason = "deny", (to_user or reason if event == "beforeSubmitPrompt" else reason)
     if event in ("stop", "subagentStop") and followup:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    contexts = [first_text(found, "additional_context", "additionalContext")]
+    contexts = [found.text("additional_context", "additionalContext")]
     contexts += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return ProgramAnswer(
@@ -593,7 +593,7 @@ def _matcher(entry: HookEntry) -> str:
     given = entry.fields.get("matcher")
     if not isinstance(given, dict):
         return text_of(given)
-    found = first_text(given, "tool_name", "command", "subagent_type")
+    found = JsonObject(given).text("tool_name", "command", "subagent_type")
     if not found:
         entry.warn("its matcher is not known here, so the hook runs for everything")
     return found

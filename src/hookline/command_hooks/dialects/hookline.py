@@ -22,16 +22,14 @@ from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
     HookSource,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
     failed,
-    first_text,
     json_object,
-    text_of,
-    wrong_type,
 )
 from hookline.command_hooks.tools import NAMES, NameTest, ShownCall, names_or_expression
 from hookline.errors import RegistrationError, UsageError
@@ -175,14 +173,14 @@ class Hookline(Dialect):
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
         if result.code == 2:
-            found = result.answer or {}
-            reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
+            found = result.answer or JsonObject()
+            reason = found.text("reason") or result.stderr.strip() or result.stdout.strip()
             return denied(reason or "no reason was given")
         if result.code != 0:
             return failed(result.failure)
         if result.answer is not None:
             return _fields(result.answer)
-        lines = (json_object(line) or {} for line in result.stdout.splitlines())
+        lines = (json_object(line) or JsonObject() for line in result.stdout.splitlines())
         if any(_SAYING & line.keys() for line in lines):
             return failed("its JSON is mixed with other text: only a JSON object alone is read")
         return ProgramAnswer()
@@ -199,15 +197,15 @@ def tools_called(name: str) -> list[str]:
     return [tool for tool in CLAUDE_TOOLS if name in _names_elsewhere(tool)]
 
 
-def _fields(found: dict[str, Any]) -> ProgramAnswer:
+def _fields(found: JsonObject) -> ProgramAnswer:
     wrong = _wrong(found)
     if wrong:
         return failed(wrong)
-    specific = found.get("hookSpecificOutput") or {}
-    words = [text_of(found.get("decision")), text_of(specific.get("permissionDecision"))]
-    context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
-    message = first_text(found, "message", "systemMessage")
-    reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
+    specific = found.object("hookSpecificOutput")
+    words = [found.text("decision"), specific.text("permissionDecision")]
+    context = found.text("context") or specific.text("additionalContext")
+    message = found.text("message", "systemMessage")
+    reason = found.text("reason") or specific.text("permissionDecisionReason")
     return ProgramAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
@@ -216,20 +214,18 @@ def _fields(found: dict[str, Any]) -> ProgramAnswer:
         contexts=(context,) if context else (),
         messages=(message,) if message else (),
         stops="stop" in words or found.get("continue") is False,
-        stop_reason=text_of(found.get("stopReason")) or reason,
-        prompt=text_of(found.get("prompt")),
+        stop_reason=found.text("stopReason") or reason,
+        prompt=found.text("prompt"),
     )
 
 
-def _wrong(found: dict[str, Any]) -> str:
+def _wrong(found: JsonObject) -> str:
     """What is wrong with an answer; empty if nothing is. One that might be a refusal is never ignored."""
-    specific = found.get("hookSpecificOutput")
-    wrong = wrong_type(found, _FIELDS)
-    if not wrong and isinstance(specific, dict):
-        wrong = wrong_type(specific, _SPECIFIC)
+    specific = found.object("hookSpecificOutput")
+    wrong = found.wrong_type(_FIELDS) or specific.wrong_type(_SPECIFIC)
     if wrong:
         return wrong
-    for word in (found.get("decision"), (specific or {}).get("permissionDecision")):
+    for word in (found.get("decision"), specific.get("permissionDecision")):
         if word is not None and word not in _DECISIONS and word != "stop":
             return (
                 f"'decision' is {word!r}, which is not one of proceed, allow, ask, block and stop"

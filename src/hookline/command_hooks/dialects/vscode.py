@@ -34,6 +34,7 @@ from hookline.command_hooks.dialects.copilot import (
 from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -239,7 +240,7 @@ class VsCode(Claude):
         return read_denying(answer, result)
 
 
-def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
+def _as_claude(event: str, found: JsonObject) -> JsonObject:
     """An answer in Claude's form; Copilot's fields are all at the top."""
     given = found.get("hookSpecificOutput")
     if given is not None and not isinstance(given, dict):
@@ -257,7 +258,7 @@ def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
         specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
     inside = _ENDS_INSIDE if event in ("Stop", "SubagentStop") else ()
     lifted = {key: specific[key] for key in inside if key in specific}
-    made = {**lifted, **found, "hookSpecificOutput": specific}
+    made = JsonObject({**lifted, **found, "hookSpecificOutput": specific})
     if event not in _DENYING and made.get("decision") not in _OBJECTIONS:
         made.pop("decision", None)  # there, only an objection counts
     return made

@@ -26,6 +26,7 @@ from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -34,10 +35,6 @@ from hookline.command_hooks.handler import (
     denied,
     failed,
     json_line,
-    object_of,
-    text_of,
-    texts_of,
-    wrong_type,
 )
 from hookline.command_hooks.tools import (
     NameTest,
@@ -498,7 +495,9 @@ class Claude(Dialect):
         if problem and result.code != 2:
             return failed(f"its output does not fit: {problem}")
         if result.code == 2:
-            return self._read_block(event, result, {} if found is None or problem else found)
+            return self._read_block(
+                event, result, JsonObject() if found is None or problem else found
+            )
         if found is not None:
             return self.fields(event, found)
         if result.code != 0:
@@ -507,9 +506,7 @@ class Claude(Dialect):
             return ProgramAnswer(contexts=(result.stdout.strip(),))
         return ProgramAnswer()
 
-    def _read_block(
-        self, event: str, result: ProgramResult, found: dict[str, Any]
-    ) -> ProgramAnswer:
+    def _read_block(self, event: str, result: ProgramResult, found: JsonObject) -> ProgramAnswer:
         """Exit code 2 blocks whatever the JSON says; the other fields of the JSON count."""
         said = self.fields(event, found)
         reason = said.reason if said.decision == "deny" and said.reason else result.stderr.strip()
@@ -525,48 +522,44 @@ class Claude(Dialect):
         kept["messages"] = (*kept["messages"], reason)
         return ProgramAnswer(**kept)
 
-    def fields(self, event: str, found: dict[str, Any]) -> ProgramAnswer:
+    def fields(self, event: str, found: JsonObject) -> ProgramAnswer:
         """The fields of an answer at an event."""
-        specific = found.get("hookSpecificOutput") or {}
+        specific = found.object("hookSpecificOutput")
         decision, reason = self._decision(event, found, specific)
-        context = (
-            specific.get("additionalContext")
-            or found.get("additionalContext")
-            or found.get("additional_context")
-        )
+        context = specific.texts("additionalContext")
         outputs = ("updatedToolOutput", "updatedMCPToolOutput")
         output = next((specific[key] for key in outputs if key in specific), UNCHANGED)
         updated, interrupts = specific.get("updatedInput"), None
         if event == "PermissionRequest":  # a refusal may also end the run
-            given = object_of(specific.get("decision"))
+            given = specific.object("decision")
             updated, interrupts = given.get("updatedInput", updated), given.get("interrupt")
         return ProgramAnswer(
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
             updated_output=output if event in _FEEDBACK else UNCHANGED,
-            contexts=texts_of(context),
-            messages=texts_of(found.get("systemMessage")),
+            contexts=context or found.texts("additionalContext", "additional_context"),
+            messages=found.texts("systemMessage"),
             stops=found.get("continue") is False or interrupts is True,
-            stop_reason=text_of(found.get("stopReason")),
-            prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
-            terminal=text_of(found.get("terminalSequence")),
-            display=text_of(specific.get("displayContent")) if self.events[event].displays else "",
-            title=text_of(specific.get("sessionTitle")) if event in _TITLING else "",
+            stop_reason=found.text("stopReason"),
+            prompt=specific.text("initialUserMessage") if event == "SessionStart" else "",
+            terminal=found.text("terminalSequence"),
+            display=specific.text("displayContent") if self.events[event].displays else "",
+            title=specific.text("sessionTitle") if event in _TITLING else "",
         )  # fmt: skip
 
-    def _decision(self, event: str, found: dict[str, Any], specific: dict[str, Any]) -> Any:
+    def _decision(self, event: str, found: JsonObject, specific: JsonObject) -> Any:
         if event == "PreToolUse" and specific.get("permissionDecision"):
-            return specific["permissionDecision"], text_of(specific.get("permissionDecisionReason"))
+            return specific["permissionDecision"], specific.text("permissionDecisionReason")
         if event == "PermissionRequest":
-            given = object_of(specific.get("decision"))
+            given = specific.object("decision")
             if given.get("behavior") in ("allow", "deny"):
-                return given["behavior"], text_of(given.get("message"))
+                return given["behavior"], given.text("message")
             return "", ""
-        word = _DECISIONS.get(text_of(found.get("decision")), "")
+        word = _DECISIONS.get(found.text("decision"), "")
         if word == "allow" and event != "PreToolUse":
             word = ""
-        return word, text_of(found.get("reason"))
+        return word, found.text("reason")
 
     def can_detach(self, handler: Handler) -> bool:
         """A program may say `{"async": true}`, while there is a run beside which it can continue."""
@@ -604,10 +597,10 @@ class Claude(Dialect):
         return {**ends, **blocked} if event == "PostToolUse" else blocked
 
 
-def wrong_field(found: dict[str, Any]) -> str:
+def wrong_field(found: JsonObject) -> str:
     """What is wrong with an answer; unknown fields are not."""
-    specific = found.get("hookSpecificOutput") or {}
-    problem = wrong_type(found, _FIELDS) or wrong_type(specific, _SPECIFIC)
+    specific = found.object("hookSpecificOutput")
+    problem = found.wrong_type(_FIELDS) or specific.wrong_type(_SPECIFIC)
     if problem:
         return problem
     decision, word = specific.get("permissionDecision"), found.get("decision")
