@@ -705,13 +705,10 @@ def event_of(handler: Handler) -> Event:
 
 def page_folders(project: Path) -> dict[str, list[Path]]:
     """The usual directories of a project's subagents (`agents`) and skills (`skills`), whose pages may have hooks."""
-    known = list(all_dialects().values())
-    agents = dict.fromkeys(name for each in known for name in each.agent_folders)
-    skills = dict.fromkeys(name for each in known for name in each.skill_folders)
-    return {
-        "agents": [project / name for name in agents],
-        "skills": [project / name for name in skills],
-    }
+    known = all_dialects().values()
+    agents = dict.fromkeys(project / name for each in known for name in each.agent_folders)
+    skills = dict.fromkeys(project / name for each in known for name in each.skill_folders)
+    return {"agents": list(agents), "skills": list(skills)}
 
 
 # --- hooks of all of them --------------------------------------------------------------------------------
@@ -727,7 +724,13 @@ def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> lis
     for name in wanted:
         _check_files(name)
         handlers += _find(dialect_named(name), lambda each: each.find(search))
-    return [_with_managed_fail_mode(each) for each in handlers]
+    # An administrator's hook fails closed in any dialect.
+    return [
+        msgspec.structs.replace(each, on_failure="closed")
+        if each.source.level is Level.MANAGED
+        else each
+        for each in handlers
+    ]
 
 
 def _find(
@@ -764,10 +767,3 @@ def _check_files(name: str) -> None:
         raise UsageError(
             f"the dialect {name!r} has no files.", remedy=f"Dialects: {', '.join(_with_files())}."
         )
-
-
-def _with_managed_fail_mode(handler: Handler) -> Handler:
-    """An administrator's hook fails closed in any dialect."""
-    if handler.source.level is not Level.MANAGED:
-        return handler
-    return msgspec.structs.replace(handler, on_failure="closed")

@@ -463,7 +463,7 @@ def with_known_fields(handler: Handler, project: Path, *, is_vscodes: bool) -> H
     if is_vscodes and not handler.matcher and not names_tools:
         words |= {KEY}
     handler = msgspec.structs.replace(handler, known_fields=words)
-    if handler.event in _PASCAL and reads_snake_case(handler):
+    if handler.event in _PASCAL and words & _SNAKE and not words & _CAMEL:
         there = msgspec.structs.replace(handler.source, dialect="vscode")
         return msgspec.structs.replace(handler, source=there, event=_PASCAL[handler.event])
     return handler
@@ -500,11 +500,6 @@ def reads_camel_case(handler: Handler) -> bool:
     return bool(handler.known_fields & _CAMEL) and not handler.known_fields & _SNAKE
 
 
-def reads_snake_case(handler: Handler) -> bool:
-    """Whether a hook looks for a tool under `tool_name` only."""
-    return bool(handler.known_fields & _SNAKE) and not handler.known_fields & _CAMEL
-
-
 def is_for_copilot(handler: Handler) -> bool:
     """Whether a hook looks for Copilot's tools only."""
     return _COPILOTS in handler.known_fields and _CLAUDES not in handler.known_fields
@@ -519,11 +514,6 @@ def needs_project(handler: Handler) -> bool:
     """Whether a hook uses CLAUDE_PROJECT_DIR as a path, without a default. A question whether it is set is no use."""
     is_in_command = _MARKED[_PROJECT].search("\n".join((handler.command, *(handler.argv or ()))))
     return _PROJECT in handler.known_fields or is_in_command is not None
-
-
-def looks_for_failures(handler: Handler) -> bool:
-    """Whether a hook sees by the result whether a tool failed: at first there was one event for both."""
-    return _FAILURES in handler.known_fields
 
 
 # --- configuration files ------------------------------------------------------------------------------
@@ -642,10 +632,9 @@ def _handlers(file: HookFile, project: Path) -> list[Handler]:
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else file)
     ]
-    if _FAILED not in hooks:  # hooks that were written before failures had an event of their own
-        before = [
-            each for each in found if each.event == "postToolUse" and looks_for_failures(each)
-        ]
+    if _FAILED not in hooks:  # at first there was one event for both, and the result said which
+        after = [each for each in found if each.event == "postToolUse"]
+        before = [each for each in after if _FAILURES in each.known_fields]
         found += [msgspec.structs.replace(each, event=_FAILED) for each in before]
     return found
 
