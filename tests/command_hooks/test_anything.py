@@ -14,7 +14,7 @@ from hookline import HookPoint, ToolHookContext
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.batch import AnswerEffect
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
+from hookline.command_hooks.handler import JsonObject, ProgramAnswer, ProgramResult
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import (
     InferenceHookContext,
@@ -85,17 +85,17 @@ def context(point: str) -> Any:
 def test_any_answer_is_understood(name: str, found: dict[str, Any], code: int, data: Any) -> None:
     """It decides something, or nothing, or is a failure; and what it decides can be done."""
     dialect = all_dialects()[name]
-    event = data.draw(st.sampled_from(sorted(dialect.points)))
+    event = data.draw(st.sampled_from(sorted(dialect.events)))
     handler = Handler(HookSource(name), event)
-    ran = ProgramResult(code, json.dumps(found), "words", answer=found)
+    ran = ProgramResult(code, json.dumps(found), "words", answer=JsonObject(found))
     answer = dialect.read_answer(handler, ran)
     assert isinstance(answer, ProgramAnswer)
     assert answer.decision in ("", "allow", "ask", "defer", "deny")
-    ctx = context(dialect.points[event])
+    ctx = context(dialect.events[event].point)
     if ctx is not None and not answer.has_failed:
         outcome = AnswerEffect(handler, ctx, answer, PLACE).outcome()
         assert outcome is None or isinstance(outcome, HookOutcome)
-        if code == 2 and dialect.points[event] == "before_tool_use" and name != "gemini":
+        if code == 2 and dialect.events[event].point == "before_tool_use" and name != "gemini":
             assert outcome is not None
             assert outcome.is_blocked or outcome.is_stopped
 

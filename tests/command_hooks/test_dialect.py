@@ -12,6 +12,8 @@ from hookline import errors
 from hookline.command_hooks import (
     CommandHooks,
     Dialect,
+    Event,
+    EventFacts,
     Handler,
     HookSearch,
     ProgramAnswer,
@@ -25,11 +27,11 @@ class Toy(Dialect):
     """A protocol with one event."""
 
     name = "toy"
-    points = {"tool": "before_tool_use"}  # noqa: RUF012 - as a user would write it
+    events = {"tool": Event("before_tool_use")}  # noqa: RUF012 - as a user would write it
 
-    def payload(self, handler: Handler, ctx: Any, facts: Any) -> dict[str, Any]:
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
         """The tool alone."""
-        return {"tool": ctx.tool_call.name}
+        return {"tool": found.call.name}
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 7 refuses."""
@@ -68,7 +70,7 @@ def test_a_dialect_needs_a_name_and_events() -> None:
             register_dialect(wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["payload", "read_answer"])
+@pytest.mark.parametrize("method", ["common_fields", "read_answer"])
 def test_a_dialect_without_input_or_answers_is_refused(method: str) -> None:
     """It is refused when it is registered, not when its first hook is asked; the error names what is missing."""
     wrong = type("Wrong", (Toy,), {"name": "wrong", method: getattr(Dialect, method)})
@@ -135,8 +137,7 @@ def test_an_unknown_dialect_is_an_error() -> None:
 
 def test_every_event_happens_at_one_of_our_points() -> None:
     """A misspelt point would be a hook that never runs."""
-    points = set(all_dialects()["hookline"].points)
+    points = set(all_dialects()["hookline"].events)
     for dialect in all_dialects().values():
-        assert {*dialect.points.values(), *dialect.more_points.values()} <= points
-        for events in (dialect.observing, dialect.later, dialect.after_compaction):
-            assert events <= dialect.points.keys() or dialect.name in ("codex", "vscode")
+        for event in dialect.events.values():
+            assert {event.point, event.also} <= {*points, ""}

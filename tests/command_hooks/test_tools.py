@@ -197,7 +197,7 @@ def matcher_of(dialect: str, text: str, event: str = "") -> NameTest:
     """The matcher of a hook in a dialect."""
     made = dialect_named(dialect)
     return made.matcher(
-        Handler(HookSource(dialect), event or next(iter(made.points)), matcher=text)
+        Handler(HookSource(dialect), event or next(iter(made.events)), matcher=text)
     )
 
 

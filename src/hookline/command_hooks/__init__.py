@@ -11,14 +11,21 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
-    from hookline.command_hooks.dialect import Dialect, Transcripts, register_dialect
+    from hookline.command_hooks.dialect import (
+        TOOL,
+        Dialect,
+        Event,
+        EventFacts,
+        Transcripts,
+        register_dialect,
+    )
     from hookline.command_hooks.dialects.config_files import HookEntry, HookFile, Plugin, hook_file
-    from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
     from hookline.command_hooks.dialects.hookline import read_hook
     from hookline.command_hooks.handler import (
         Handler,
         HookSearch,
         HookSource,
+        JsonObject,
         Level,
         ProgramAnswer,
         ProgramResult,
@@ -41,11 +48,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "capability": "CommandHooks",
-    "dialect": "Dialect Transcripts register_dialect",
+    "dialect": "Dialect Event EventFacts TOOL Transcripts register_dialect",
     "dialects.config_files": "HookEntry HookFile Plugin hook_file",
-    "dialects.event_facts": "Event EventDialect EventFacts TOOL",
     "dialects.hookline": "read_hook",
-    "handler": "Handler HookSearch HookSource Level ProgramAnswer ProgramResult RunFacts denied failed",
+    "handler": (
+        "Handler HookSearch HookSource JsonObject Level ProgramAnswer ProgramResult RunFacts denied "
+        "failed"
+    ),
     "tools": (
         "NameTest ShownCall ToolForm ToolNames expression names_or_expression one_of "
         "whole_expression"
@@ -60,13 +69,13 @@ __all__ = [
     "CommandHooks",
     "Dialect",
     "Event",
-    "EventDialect",
     "EventFacts",
     "Handler",
     "HookEntry",
     "HookFile",
     "HookSearch",
     "HookSource",
+    "JsonObject",
     "Level",
     "NameTest",
     "Plugin",

@@ -267,6 +267,7 @@ class AnswerEffect:
         self.answer = answer
         self.facts = facts
         self._dialect = dialect_of(handler)
+        self._event = self._dialect.events[handler.event]
 
     def outcome(self) -> HookOutcome | None:
         """The answer as an outcome of ours; None if nothing was said."""
@@ -377,7 +378,7 @@ class AnswerEffect:
         return self._plain(ctx)
 
     def _before_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
-        is_after_summary = self.handler.event in self._dialect.after_compaction
+        is_after_summary = self._event.after_summary
         is_lasting = is_after_summary or self._dialect.context_is_lasting
         ctx = self.with_words(ctx) if is_lasting else ctx
         request = ctx.request
@@ -395,7 +396,7 @@ class AnswerEffect:
         return self._make_outcome(ctx if text is None else ctx.with_response(text))
 
     def _after_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
-        if self.handler.event in self._dialect.displaying:  # it is about what is shown only
+        if self._event.displays:  # it is about what is shown only
             return self._proceed(ctx)
         ctx = self.with_words(ctx)
         text = self._dialect.new_response(self.answer)

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 
@@ -16,6 +16,7 @@ from hookline.command_hooks.dialect import (
     all_dialects,
     default_directory,
     dialect_of,
+    event_of,
     find_hooks,
     read_file,
 )
@@ -66,8 +67,8 @@ _OWN = "hookline"
 """Our own dialect: its hooks are in our configuration files, or in a program."""
 _PRIORITY = -100
 """After the agent's own hooks."""
-_FIRST = 10_000
-"""Around all other hooks of a tier."""
+_FIRST, _LAST = 10_000, -1_000
+"""Around all other hooks of a tier, and after them."""
 _OF_THE_TREE = frozenset(
     {"before_tool_use", "permission_request", "after_tool_use", "subagent_start", "subagent_stop", "before_compact"}
 )  # fmt: skip
@@ -181,8 +182,16 @@ class CommandHooks:
         warnings: list[str] = []
         where = Path(project).expanduser().resolve()
         own = Path(home).expanduser() if home is not None else home_directory()
-        search = HookSearch(where, own, warnings.append, plugins=given)
-        search = _with_pages(search, settings, agents, skills, managed=managed)
+        search = HookSearch(
+            where,
+            own,
+            warnings.append,
+            system=SYSTEM if managed else None,
+            plugins=given,
+            settings=tuple(Path(each).expanduser() for each in settings),
+        )
+        pages = tuple(read_pages(search, agents=agents, skills=skills))
+        search = msgspec.structs.replace(search, pages=pages)
         handlers = _with_fail_modes(
             find_hooks(search, read), failures, project_failures, search.warn
         )
@@ -197,7 +206,7 @@ class CommandHooks:
         )  # fmt: skip
         made.runner.models = HookModels(models)
         warnings += (*off.warnings, *made.runner.models.complaints(made.handlers))
-        made.warnings, made.untrusted, made._pages = tuple(warnings), off, search.pages
+        made.warnings, made.untrusted, made._pages = tuple(warnings), off, pages
         return made
 
     @classmethod
@@ -254,42 +263,48 @@ class CommandHooks:
             yield from self._at(point, handlers)
         self._protected = self.protected_files()
         if self._protected:
-            options = HookOptions(
-                name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
+            files = "/^(write|edit)$/"
+            yield self._own(
+                "before_tool_use", self._protect, "protection", tier="policy", matcher=files
             )
-            yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
         labels = {each.source.label for each in self.held_back}
         for page in self._pages:
             if page.label in labels:
                 yield from start_policies(page, self.project)
         if self.at("session_start"):
-            options = HookOptions(
-                name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
-            )
-            yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
-            options = HookOptions(name=f"{self.name}-begun", tier="observer")
-            yield register(HookPoint.SESSION_START, self.runner.begin_session, options)
-            again = register(HookPoint.EXECUTION_START, self.runner.begin_session, options)
+            commands, around = "/^(bash|exec)$/", self.runner.variables.around_command
+            yield self._own("around_tool_use", around, "variables", scope="tree", matcher=commands)
+            begin = self.runner.begin_session
+            yield self._own("session_start", begin, "begun", tier="observer")
+            again = self._own("execution_start", begin, "begun", tier="observer")
             yield msgspec.structs.replace(again, each_process=True)
         if any(not dialect_of(each).repeats_questions for each in self.at("permission_request")):
-            options = HookOptions(name=f"{self.name}-questions", scope="tree", priority=-1000)
-            yield register(HookPoint.PERMISSION_REQUEST, self.runner.remember_question, options)
+            remember = self.runner.remember_question
+            yield self._own(
+                "permission_request", remember, "questions", scope="tree", priority=_LAST
+            )
         if any(each.is_async or dialect_of(each).can_detach(each) for each in self.handlers):
-            options = HookOptions(name=f"{self.name}-news", scope="tree")
-            yield register(HookPoint.BEFORE_STEP, self._async_hooks.add_words, options)
-            options["priority"] = -1000  # after those that start more of them
-            yield register(HookPoint.STOP, self._async_hooks.object_to_end, options)
+            news = self._async_hooks
+            yield self._own("before_step", news.add_words, "news", scope="tree")
+            # After those that start more of them.
+            yield self._own("stop", news.object_to_end, "news", scope="tree", priority=_LAST)
         if self.cap_of_others is not None:
             yield from self._register_caps(self.cap_of_others)
         later = self.at("before_inference")
-        if any(each.event in dialect_of(each).after_compaction for each in later):
-            options = HookOptions(name=f"{self.name}-summaries", tier="observer", priority=-1000)
-            yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
-            yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
+        if any(event_of(each).after_summary for each in later):
+            begin, end = self.runner.begin_summary, self.runner.end_summary
+            yield self._own("before_compact", begin, "summaries", tier="observer", priority=_LAST)
+            yield self._own("before_inference", end, "summaries", tier="observer", priority=_LAST)
         if self.handlers:
-            options = HookOptions(name=f"{self.name}-end", scope="tree", priority=-1000)
-            yield register(HookPoint.EXECUTION_END, self._end, options)
-            yield register(HookPoint.SESSION_END, self._forget, options)
+            yield self._own("execution_end", self._end, "end", scope="tree", priority=_LAST)
+            yield self._own("session_end", self._forget, "end", scope="tree", priority=_LAST)
+
+    def _own(
+        self, point: str, function: Any, suffix: str, **options: Unpack[HookOptions]
+    ) -> Registration:
+        """A hook of the capability itself."""
+        options["name"] = f"{self.name}-{suffix}"
+        return register(point_named(point), function, options)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """What is wrong with the files, which hooks are off, and which would never run."""
@@ -373,9 +388,8 @@ class CommandHooks:
 
     def _is_observer(self, handler: Handler) -> bool:
         """Whether it decides nothing; one that says what is shown is waited for, if there is a display."""
-        dialect = dialect_of(handler)
-        is_shown = handler.event in dialect.displaying and self.runner.display is not None
-        return handler.event in dialect.observing and not is_shown
+        event = event_of(handler)
+        return event.observes and not (event.displays and self.runner.display is not None)
 
     def _register_caps(self, most: int) -> Iterator[Registration]:
         self._own_caps.add(f"{self.name}-news")
@@ -383,10 +397,7 @@ class CommandHooks:
         self._caps.append(cap)
         for point in ENDS:
             for tier in ("hook", "policy"):
-                options = HookOptions(
-                    name=f"{self.name}-cap-{tier}", tier=tier, scope="tree", priority=_FIRST
-                )
-                yield register(point_named(point), cap, options)
+                yield self._own(point, cap, f"cap-{tier}", tier=tier, scope="tree", priority=_FIRST)
 
     # --- around them --------------------------------------------------------------------------------
 
@@ -455,23 +466,6 @@ class CommandHooks:
         return f"<CommandHooks {len(self.handlers)} in {self.project}>"
 
 
-def _with_pages(
-    search: HookSearch,
-    settings: Iterable[str | os.PathLike[str]],
-    agents: Iterable[str | os.PathLike[str]],
-    skills: Iterable[str | os.PathLike[str]],
-    *,
-    managed: bool,
-) -> HookSearch:
-    """A search that also looks into these settings files, and into the pages of subagents and skills."""
-    return msgspec.structs.replace(
-        search,
-        system=SYSTEM if managed else None,
-        settings=tuple(Path(each).expanduser() for each in settings),
-        pages=tuple(read_pages(search, agents=agents, skills=skills)),
-    )
-
-
 def _pin(handler: Handler, project: Path, files: Sequence[str]) -> Handler:
     """A repository's hook with the hashes of what it is bound to; any other as it is."""
     if handler.pins is not None or not handler.source.level.is_repository:
@@ -513,4 +507,4 @@ def _scope(point: str, handler: Handler) -> str:
 
 
 def _is_later(handler: Handler) -> bool:
-    return handler.event in dialect_of(handler).later
+    return event_of(handler).is_later

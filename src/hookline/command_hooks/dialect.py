@@ -14,9 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,13 +33,485 @@ from hookline.command_hooks.handler import (
     denied,
     json_line,
 )
-from hookline.command_hooks.tools import NameTest, ShownCall, ToolNames
+from hookline.command_hooks.tools import (
+    NameTest,
+    ShownCall,
+    ToolNames,
+    command_of,
+    failure_text,
+    file_path,
+    has_failed,
+    output_text,
+    result_of,
+)
 from hookline.errors import BuildError, HooklineError, RegistrationError, UsageError, in_words
-from hookline.lifecycle import AgentContext
-from hookline.state import AgentState, InferenceRequest, Log, Message, ToolCall
+from hookline.hooks import Kind
+from hookline.lifecycle import (
+    AgentContext,
+    CompactHookContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    PromptHookContext,
+    StepHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+)
+from hookline.lifecycle.contexts import expect_context
+from hookline.state import (
+    AgentState,
+    AssistantMessage,
+    InferenceRequest,
+    InferenceResponse,
+    Log,
+    Message,
+    RunStatus,
+    Step,
+    StopReason,
+    ToolCall,
+    ToolResult,
+)
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _NONE: frozenset[str] = frozenset()
+
+
+# --- the table of its events ------------------------------------------------------------------------------
+
+_ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
+_SOURCES = ("startup", "resume", "clear", "compact", "fork")
+
+
+class EventFacts:
+    """What there is to say about one event. A dialect chooses of it, and has its own names for it."""
+
+    def __init__(self, dialect: Dialect, ctx: AgentContext, run: RunFacts) -> None:
+        self.ctx = ctx
+        self.run = run
+        self._dialect = dialect
+
+    # --- the context, which has one kind at each point --------------------------------------------------
+
+    @property
+    def tool(self) -> ToolHookContext:
+        """The context, at the points of a tool."""
+        return expect_context(self.ctx, ToolHookContext)
+
+    @property
+    def inference(self) -> InferenceHookContext:
+        """The context, at the points of a request to the model."""
+        return expect_context(self.ctx, InferenceHookContext)
+
+    @property
+    def child(self) -> SubagentHookContext:
+        """The context, at the start and the end of a child run."""
+        return expect_context(self.ctx, SubagentHookContext)
+
+    @property
+    def compaction(self) -> CompactHookContext:
+        """The context, before history is summarised."""
+        return expect_context(self.ctx, CompactHookContext)
+
+    @property
+    def error(self) -> FailureHookContext:
+        """The context, where a run failed."""
+        return expect_context(self.ctx, FailureHookContext)
+
+    @property
+    def prompt(self) -> str:
+        """The user's text."""
+        return expect_context(self.ctx, PromptHookContext).prompt
+
+    @property
+    def step(self) -> Step:
+        """The step that ended; an empty one before its end."""
+        return expect_context(self.ctx, StepHookContext).step or Step(0)
+
+    @property
+    def response(self) -> InferenceResponse:
+        """The model's response; an empty one before it has answered."""
+        return self.inference.response or InferenceResponse()
+
+    # --- a call -----------------------------------------------------------------------------------------
+
+    @property
+    def call(self) -> ToolCall:
+        """The call that the event is about."""
+        return self.tool.tool_call
+
+    def show(self, call: ToolCall) -> ShownCall:
+        """A call under the dialect's names."""
+        return self._dialect.show(call, self.run)
+
+    @cached_property
+    def shown(self) -> ShownCall:
+        """The call that the event is about, under the dialect's names."""
+        return self.show(self.call)
+
+    @property
+    def command(self) -> str:
+        """The command line of the call, whatever the dialect calls it."""
+        return command_of(self.call)
+
+    @property
+    def path(self) -> str:
+        """The file of the call, whatever the dialect calls it: an absolute path; empty if it has none."""
+        path = self.call.args.get("path")
+        return file_path(path, self.run.cwd) if path else ""
+
+    def server(self, command: Callable[[tuple[str, ...]], dict[str, Any]]) -> dict[str, Any]:
+        """The MCP server of the tool, without secrets: its address, or its command in this form; empty without one."""
+        tool = self.ctx.run.tool(self.call.name) if self.ctx.has_run else None
+        if tool is None or not tool.served_by:
+            return {}
+        from hookline.redaction import redact  # only where there is a server: it takes a while
+
+        words = tuple(map(redact, tool.served_by))
+        return {"url": words[0]} if len(words) == 1 and "://" in words[0] else command(words)
+
+    @property
+    def execution(self) -> ToolResult:
+        """The result of the call, which a context after a tool has."""
+        if self.tool.execution is None:
+            raise TypeError(f"{self.ctx.point} has no result of a call.")
+        return self.tool.execution
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the tool failed or was interrupted; a command fails with any exit code but 0."""
+        return self.tool.execution is None or has_failed(self.tool.execution)
+
+    @property
+    def output(self) -> str:
+        """The result of the tool, as text."""
+        return output_text(self.execution)
+
+    @property
+    def failure(self) -> str:
+        """Why the tool failed."""
+        return failure_text(self.execution)
+
+    @property
+    def milliseconds(self) -> int:
+        """How long the tool took."""
+        return int(self.execution.duration * 1000 + 0.5)
+
+    # --- the run and the session ------------------------------------------------------------------------
+
+    @property
+    def is_undecided(self) -> bool:
+        """No hook has decided yet."""
+        verdict = self.ctx.decided
+        return verdict is None or verdict.kind is Kind.PROCEED
+
+    @property
+    def was_kept_going(self) -> bool:
+        """Hooks have kept the run, or the child, from stopping."""
+        return self.run.objections > 0
+
+    @property
+    def last_words(self) -> str:
+        """The last text of the model."""
+        said = (m for m in reversed(self.ctx.state.messages) if isinstance(m, AssistantMessage))
+        return next((message.text for message in said if message.text), "")
+
+    @property
+    def child_text(self) -> str:
+        """The answer of the child run."""
+        return getattr(self.child.result, "text", "") or ""
+
+    def agent_fields(self, called: Callable[[str], str] = str) -> dict[str, str]:
+        """The fields that name a child run; `called` makes an id of its run id. Empty for the user's own run."""
+        state = self.ctx.state
+        if state.parent_run_id is None:
+            return {}
+        return {"agent_id": called(state.run_id), "agent_type": state.agent_id}
+
+    @property
+    def session_source(self) -> str:
+        """How a session began: `startup`, `resume`, `clear`, `compact` or `fork`."""
+        if self.ctx.point == HookPoint.EXECUTION_START:
+            return "resume"
+        source: str = getattr(self.ctx, "source", "compact")
+        return source if source in _SOURCES else "startup"
+
+    @property
+    def session_end(self) -> str:
+        """Why a session is over: `clear`, `prompt_input_exit` or `other`."""
+        said: str = getattr(self.ctx, "source", "")
+        return said if said in ("clear", "prompt_input_exit") else "other"
+
+    @property
+    def ending(self) -> str:
+        """How the last run of a session ended: `completed`, `error`, `aborted` or `timeout`."""
+        ending = self.ctx.state.ending
+        if ending is None:
+            return "completed"
+        if ending.stop_reason is StopReason.TIME_LIMIT:
+            return "timeout"
+        if ending.stop_reason is StopReason.CANCELLED:  # between two steps it is stopped by a hook
+            return "aborted"
+        return _ENDINGS.get(ending.status, "completed")
+
+
+Sent: TypeAlias = Callable[[EventFacts], dict[str, Any]]
+TOOL = "the tool"
+"""Matchers are tested with the names of the tool."""
+
+
+class Event(NamedTuple):
+    """One event of a dialect."""
+
+    point: str
+    sent: Sent = lambda _facts: {}
+    """The fields that only this event has."""
+    matched: str = ""
+    """The field that matchers are tested with, or `TOOL`; empty where there are no matchers."""
+    when: Callable[[EventFacts], bool] = lambda _facts: True
+    """Whether what happens at the point is this event."""
+    also: str = ""
+    """A second point where it happens. If both are about one call, the answer at the first holds at the second."""
+    observes: bool = False
+    """Its hooks decide nothing."""
+    displays: bool = False
+    """Its hooks say what is shown in place of the model's words."""
+    after_summary: bool = False
+    """Before a request to the model it happens only if history has just been summarised."""
+    is_later: bool = False
+    """It happens after the others of its point."""
+    denies_failure: bool = False
+    """A hook that does not start, or that fails, denies."""
+
+    def with_fields(self, more: Sent) -> Event:
+        """The same event with more fields, or others."""
+        return self._replace(sent=lambda facts: {**self.sent(facts), **more(facts)})
+
+
+_NOWHERE = RunFacts("", "", "")
+
+
+# --- the interface ------------------------------------------------------------------------------------
+
+
+class ModelVerdict(msgspec.Struct, frozen=True):
+    """A model's answer to a hook of the kind `prompt` or `agent`."""
+
+    ok: bool
+    reason: str = ""
+    impossible: bool = False
+
+
+class Dialect:
+    """One protocol of hooks.
+
+    A dialect must have `name`, `events`, `common_fields` and `read_answer`. Everything else has a default.
+    """
+
+    name: ClassVar[str]
+    events: ClassVar[Mapping[str, Event]] = {}
+    """The table of its events: the point of each, its fields, its matcher and when it happens."""
+
+    # --- its files ----------------------------------------------------------------------------------
+
+    has_files: ClassVar[bool] = False
+    """It has configuration files of its own, which `find` and `read` know."""
+    home_folder: ClassVar[str] = ""
+    """The directory in a user's home that hooks expect to be there."""
+    configuration_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project that hold its files: code in them is there for hooks."""
+    protected_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project where any new file is a new hook."""
+    manifests: ClassVar[tuple[str, ...]] = ()
+    """Files of a plugin that say which hooks it has."""
+    agent_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project with subagents, whose pages may have hooks."""
+    skill_folders: ClassVar[tuple[str, ...]] = ()
+    """Directories of a project with skills, whose pages may have hooks."""
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
+        """The hooks of all its files, for a project and a user."""
+        return ()
+
+    def find_named(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
+        """The hooks of named plugins, settings and pages, where its other files are not read."""
+        return ()
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
+        """The hooks of one file."""
+        return ()
+
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - for dialects that have some
+        """What is probably wrong with a hook, each with a remedy."""
+        return iter(())
+
+    def tools_named(self, handler: Handler) -> Iterator[str]:  # noqa: ARG002 - as above
+        """The names in a matcher that must be tools of ours. Other agents have tools that we do not know."""
+        return iter(())
+
+    def names_of_tool(self, event: str, tool: str) -> tuple[str, ...]:
+        """The names of a tool of ours that matchers of an event are tested with; none if it is not about tools."""
+        return self.tools.names(tool) if self.events[event].matched == TOOL else ()
+
+    # --- its events ---------------------------------------------------------------------------------
+
+    unsupported: ClassVar[frozenset[str]] = _NONE
+    """Events that exist and do not happen here."""
+    starts_again: ClassVar[bool] = True
+    """Hooks at the start of a session are asked again when another process resumes a run."""
+    is_asked_when_cancelled: ClassVar[bool] = False
+    """Hooks at the end are asked also when a person has ended the run."""
+    repeats_questions: ClassVar[bool] = False
+    """Hooks are asked about a permission again when a run is resumed that paused over it."""
+
+    def points_of(self, handler: Handler) -> Iterator[str]:
+        """The points where a hook is asked."""
+        event = self.events[handler.event]
+        yield event.point
+        if event.also:
+            yield event.also
+        if self.is_restart(handler.event):
+            yield "execution_start"
+
+    def is_restart(self, event: str) -> bool:
+        """Whether an event happens also when another process resumes a run."""
+        return self.starts_again and self.events[event].point == "session_start"
+
+    def fires(self, event: str, ctx: AgentContext) -> bool:
+        """Whether what happens at the point is this event."""
+        return self.events[event].when(EventFacts(self, ctx, _NOWHERE))
+
+    def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:
+        """The names that matchers are tested with; None where there are no matchers."""
+        about, found = self.events[event], EventFacts(self, ctx, facts)
+        if about.matched == TOOL:
+            return found.shown.names
+        return (str(about.sent(found)[about.matched]),) if about.matched else None
+
+    def matcher(self, handler: Handler) -> NameTest:  # noqa: ARG002 - for dialects with matchers
+        """The test of a hook's matcher. A wrong matcher is a UsageError."""
+        return lambda _names: True
+
+    # --- what goes in -------------------------------------------------------------------------------
+
+    tools: ClassVar[ToolNames] = ToolNames({})
+    """Our tools under its names."""
+    placeholders: ClassVar[Mapping[str, str]] = _NOTHING
+    """More placeholders in commands, with their values."""
+    transcripts: ClassVar[type[Transcripts] | None] = None
+    """Writes conversations in a form that hooks can read; None if they get no transcript."""
+    shell: ClassVar[str] = "/bin/sh"
+    """What reads command lines, unless a hook names another."""
+    runs_in_order: ClassVar[bool] = False
+    """The hooks of an event run one after the other."""
+    expands_env: ClassVar[bool] = False
+    """Values in a hook's own `env` may name variables."""
+    identity_variables: ClassVar[frozenset[str]] = _NONE
+    """More variables by which scripts recognise the agent. They are not inherited, nor are those for plugins and
+    skills: scripts would use another dialect."""
+    reserved_prefixes: ClassVar[tuple[str, ...]] = ()
+    """How variables begin, in capitals, that a hook cannot set for commands and for later hooks."""
+    scrub_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables with which a user keeps credentials from all hooks."""
+    project_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the project's directory."""
+    root_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the directory of a plugin."""
+    skill_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the directory of a skill."""
+    data_variables: ClassVar[frozenset[str]] = _NONE
+    """Variables and placeholders for the directory of a plugin's data."""
+
+    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
+        """A call under the dialect's names."""
+        return self.tools.show(call, facts.cwd)
+
+    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
+        """The JSON that a hook reads."""
+        found, event = EventFacts(self, ctx, facts), handler.event
+        return {**self.common_fields(event, found), **self.events[event].sent(found)}
+
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
+        """The fields that all events have."""
+        raise NotImplementedError
+
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        """The variables that a hook finds: the directories of the project and of a plugin."""
+        found = dict.fromkeys(self.project_variables, facts.project)
+        if handler.source.root:
+            found |= dict.fromkeys(self.root_variables, handler.source.root)
+            found |= dict.fromkeys(self.data_variables, handler.source.data)
+        return found
+
+    def event_variables(self, payload: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 - for dialects with some
+        """The variables that repeat what is in the JSON."""
+        return {}
+
+    # --- what comes out -----------------------------------------------------------------------------
+
+    fails_closed: ClassVar[bool] = False
+    """A hook that a program or a settings file of ours names blocks when it fails, unless it says otherwise. Hooks of
+    its own files have the `on_failure` that `read` gives them."""
+    is_strict: ClassVar[bool] = False
+    """A decision that a point cannot carry out is an error. Elsewhere it is shown as a message."""
+    withholds_results: ClassVar[bool] = False
+    """A denial after a tool keeps its result from the model. Elsewhere it is feedback beside the result."""
+    context_is_lasting: ClassVar[bool] = True
+    """Words before a request to the model stay in the conversation. Elsewhere they are for that request alone."""
+    objections_in_a_row: ClassVar[int | None] = 8
+    """How often hooks may keep a run from stopping while no tool is called."""
+    caps_objections: ClassVar[bool] = True
+    """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
+
+    def frame(self, handler: Handler, result: ProgramResult) -> str:  # noqa: ARG002 - the same for all in most dialects
+        """The part of a program's output that is its answer: one JSON object, or text."""
+        return result.stdout
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
+        """What the exit code and the output of a program mean, that came to its end.
+
+        `result.stdout` is what `frame` gave, and `result.answer` the object in it. If it cannot be read, only a denial
+        counts, by the exit code say.
+        """
+        raise NotImplementedError
+
+    def read_failure(self, handler: Handler, answer: ProgramAnswer) -> ProgramAnswer:
+        """What it means that a program did not start, or took too long: a failure, or a denial."""
+        is_denial = answer.status != "timeout" and self.events[handler.event].denies_failure
+        return denied(answer.problem) if is_denial else answer
+
+    def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
+        """The answers of hooks that were asked together, where one changes what another means."""
+        return answers
+
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
+        """The call with a hook's changes, under our names."""
+        return self.tools.take_back(call, shown, answer.updated_input or {})
+
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
+        """A tool's result as a hook changed it, in the form of the tool."""
+        return result_of(call, answer.updated_output)
+
+    def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
+        """A request to the model as a hook changed it."""
+        return request
+
+    def new_response(self, answer: ProgramAnswer) -> str | None:  # noqa: ARG002 - as above
+        """The text that a hook gives in place of the model's; None if it gives none."""
+        return None
+
+    def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - as above
+        """Whether the first line of a program's output may make it an async hook."""
+        return False
+
+    def verdict_answer(
+        self, handler: Handler, verdict: ModelVerdict, reason: str
+    ) -> dict[str, Any]:
+        """A model's no, as the JSON that a program would have printed."""
+        raise NotImplementedError
+
+    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all in most dialects
+        """How often in a row a hook may object to the end of a run; None for no cap of its own."""
+        return self.objections_in_a_row
 
 
 # --- the conversation as a file of JSON lines, which hooks read ---------------------------------------
@@ -172,235 +645,6 @@ def state_directory() -> Path | None:
     return None
 
 
-# --- the interface ------------------------------------------------------------------------------------
-
-
-class ModelVerdict(msgspec.Struct, frozen=True):
-    """A model's answer to a hook of the kind `prompt` or `agent`."""
-
-    ok: bool
-    reason: str = ""
-    impossible: bool = False
-
-
-class Dialect:
-    """One protocol of hooks.
-
-    A dialect must have `name`, `points`, `payload` and `read_answer`. Everything else has a default.
-    """
-
-    name: ClassVar[str]
-    points: ClassVar[Mapping[str, str]]
-    """Event -> the point where it happens."""
-
-    # --- its files ----------------------------------------------------------------------------------
-
-    has_files: ClassVar[bool] = False
-    """It has configuration files of its own, which `find` and `read` know."""
-    home_folder: ClassVar[str] = ""
-    """The directory in a user's home that hooks expect to be there."""
-    configuration_folders: ClassVar[tuple[str, ...]] = ()
-    """Directories of a project that hold its files: code in them is there for hooks."""
-    protected_folders: ClassVar[tuple[str, ...]] = ()
-    """Directories of a project where any new file is a new hook."""
-    manifests: ClassVar[tuple[str, ...]] = ()
-    """Files of a plugin that say which hooks it has."""
-    agent_folders: ClassVar[tuple[str, ...]] = ()
-    """Directories of a project with subagents, whose pages may have hooks."""
-    skill_folders: ClassVar[tuple[str, ...]] = ()
-    """Directories of a project with skills, whose pages may have hooks."""
-
-    def find(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - for dialects with files
-        """The hooks of all its files, for a project and a user."""
-        return ()
-
-    def find_named(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
-        """The hooks of named plugins, settings and pages, where its other files are not read."""
-        return ()
-
-    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - as above
-        """The hooks of one file."""
-        return ()
-
-    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:  # noqa: ARG002 - for dialects that have some
-        """What is probably wrong with a hook, each with a remedy."""
-        return iter(())
-
-    def tools_named(self, handler: Handler) -> Iterator[str]:  # noqa: ARG002 - as above
-        """The names in a matcher that must be tools of ours. Other agents have tools that we do not know."""
-        return iter(())
-
-    def names_of_tool(self, event: str, tool: str) -> tuple[str, ...]:  # noqa: ARG002 - as above
-        """The names of a tool of ours that matchers of an event are tested with; none if it is not about tools."""
-        return ()
-
-    # --- its events ---------------------------------------------------------------------------------
-
-    more_points: ClassVar[Mapping[str, str]] = _NOTHING
-    """Event -> a second point where it happens."""
-    unsupported: ClassVar[frozenset[str]] = _NONE
-    """Events that exist and do not happen here."""
-    observing: ClassVar[frozenset[str]] = _NONE
-    """Events whose hooks decide nothing."""
-    displaying: ClassVar[frozenset[str]] = _NONE
-    """Events whose hooks say what is shown in place of the model's words."""
-    after_compaction: ClassVar[frozenset[str]] = _NONE
-    """Events that happen before the model is asked, if history has just been summarised."""
-    answered_once: ClassVar[frozenset[str]] = _NONE
-    """Events that happen at two points of one call: the answer at the first holds at the second."""
-    later: ClassVar[frozenset[str]] = _NONE
-    """Events that happen after the others of their point."""
-    starts_again: ClassVar[bool] = True
-    """Hooks at the start of a session are asked again when another process resumes a run."""
-    is_asked_when_cancelled: ClassVar[bool] = False
-    """Hooks at the end are asked also when a person has ended the run."""
-    repeats_questions: ClassVar[bool] = False
-    """Hooks are asked about a permission again when a run is resumed that paused over it."""
-
-    def points_of(self, handler: Handler) -> Iterator[str]:
-        """The points where a hook is asked."""
-        for point in (self.points.get(handler.event), self.more_points.get(handler.event)):
-            if point is not None:
-                yield point
-        if self.is_restart(handler.event):
-            yield "execution_start"
-
-    def is_restart(self, event: str) -> bool:
-        """Whether an event happens also when another process resumes a run."""
-        return self.starts_again and self.points.get(event) == "session_start"
-
-    def fires(self, event: str, ctx: AgentContext) -> bool:  # noqa: ARG002 - for dialects with several events at a point
-        """Whether what happens at the point is this event."""
-        return True
-
-    def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
-        """The names that matchers are tested with; None where there are no matchers."""
-        return None
-
-    def matcher(self, handler: Handler) -> NameTest:  # noqa: ARG002 - for dialects with matchers
-        """The test of a hook's matcher. A wrong matcher is a UsageError."""
-        return lambda _names: True
-
-    # --- what goes in -------------------------------------------------------------------------------
-
-    tools: ClassVar[ToolNames] = ToolNames({})
-    """Our tools under its names."""
-    placeholders: ClassVar[Mapping[str, str]] = _NOTHING
-    """More placeholders in commands, with their values."""
-    transcripts: ClassVar[type[Transcripts] | None] = None
-    """Writes conversations in a form that hooks can read; None if they get no transcript."""
-    shell: ClassVar[str] = "/bin/sh"
-    """What reads command lines, unless a hook names another."""
-    runs_in_order: ClassVar[bool] = False
-    """The hooks of an event run one after the other."""
-    expands_env: ClassVar[bool] = False
-    """Values in a hook's own `env` may name variables."""
-    identity_variables: ClassVar[frozenset[str]] = _NONE
-    """More variables by which scripts recognise the agent. They are not inherited, nor are those for plugins and
-    skills: scripts would use another dialect."""
-    reserved_prefixes: ClassVar[tuple[str, ...]] = ()
-    """How variables begin, in capitals, that a hook cannot set for commands and for later hooks."""
-    scrub_variables: ClassVar[frozenset[str]] = _NONE
-    """Variables with which a user keeps credentials from all hooks."""
-    project_variables: ClassVar[frozenset[str]] = _NONE
-    """Variables and placeholders for the project's directory."""
-    root_variables: ClassVar[frozenset[str]] = _NONE
-    """Variables and placeholders for the directory of a plugin."""
-    skill_variables: ClassVar[frozenset[str]] = _NONE
-    """Variables and placeholders for the directory of a skill."""
-    data_variables: ClassVar[frozenset[str]] = _NONE
-    """Variables and placeholders for the directory of a plugin's data."""
-
-    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under the dialect's names."""
-        return self.tools.show(call, facts.cwd)
-
-    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
-        """The JSON that a hook reads."""
-        raise NotImplementedError
-
-    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        """The variables that a hook finds: the directories of the project and of a plugin."""
-        found = dict.fromkeys(self.project_variables, facts.project)
-        if handler.source.root:
-            found |= dict.fromkeys(self.root_variables, handler.source.root)
-            found |= dict.fromkeys(self.data_variables, handler.source.data)
-        return found
-
-    def event_variables(self, payload: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG002 - for dialects with some
-        """The variables that repeat what is in the JSON."""
-        return {}
-
-    # --- what comes out -----------------------------------------------------------------------------
-
-    fails_closed: ClassVar[bool] = False
-    """A hook that a program or a settings file of ours names blocks when it fails, unless it says otherwise. Hooks of
-    its own files have the `on_failure` that `read` gives them."""
-    denying: ClassVar[frozenset[str]] = _NONE
-    """Events at which a hook that does not start, or that fails, denies."""
-    is_strict: ClassVar[bool] = False
-    """A decision that a point cannot carry out is an error. Elsewhere it is shown as a message."""
-    withholds_results: ClassVar[bool] = False
-    """A denial after a tool keeps its result from the model. Elsewhere it is feedback beside the result."""
-    context_is_lasting: ClassVar[bool] = True
-    """Words before a request to the model stay in the conversation. Elsewhere they are for that request alone."""
-    objections_in_a_row: ClassVar[int | None] = 8
-    """How often hooks may keep a run from stopping while no tool is called."""
-    caps_objections: ClassVar[bool] = True
-    """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
-
-    def frame(self, handler: Handler, result: ProgramResult) -> str:  # noqa: ARG002 - the same for all in most dialects
-        """The part of a program's output that is its answer: one JSON object, or text."""
-        return result.stdout
-
-    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
-        """What the exit code and the output of a program mean, that came to its end.
-
-        `result.stdout` is what `frame` gave, and `result.answer` the object in it. If it cannot be read, only a denial
-        counts, by the exit code say.
-        """
-        raise NotImplementedError
-
-    def read_failure(self, handler: Handler, answer: ProgramAnswer) -> ProgramAnswer:
-        """What it means that a program did not start, or took too long: a failure, or a denial."""
-        is_denial = answer.status != "timeout" and handler.event in self.denying
-        return denied(answer.problem) if is_denial else answer
-
-    def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
-        """The answers of hooks that were asked together, where one changes what another means."""
-        return answers
-
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
-        """The call with a hook's changes, under our names."""
-        return self.tools.take_back(call, shown, answer.updated_input or {})
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:  # noqa: ARG002 - for dialects that wrap results
-        """A tool's result as a hook changed it, in the form of the tool."""
-        return answer.updated_output
-
-    def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
-        """A request to the model as a hook changed it."""
-        return request
-
-    def new_response(self, answer: ProgramAnswer) -> str | None:  # noqa: ARG002 - as above
-        """The text that a hook gives in place of the model's; None if it gives none."""
-        return None
-
-    def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - as above
-        """Whether the first line of a program's output may make it an async hook."""
-        return False
-
-    def verdict_answer(
-        self, handler: Handler, verdict: ModelVerdict, reason: str
-    ) -> dict[str, Any]:
-        """A model's no, as the JSON that a program would have printed."""
-        raise NotImplementedError
-
-    def objection_cap(self, handler: Handler) -> int | None:  # noqa: ARG002 - the same for all in most dialects
-        """How often in a row a hook may object to the end of a run; None for no cap of its own."""
-        return self.objections_in_a_row
-
-
 # --- which there are ------------------------------------------------------------------------------------
 
 _REGISTERED: dict[str, Dialect] = {}
@@ -415,16 +659,16 @@ def register_dialect(dialect: Dialect) -> None:
             f"{dialect!r} is not a dialect.", remedy="Subclass hookline.command_hooks.Dialect."
         )
     name = getattr(dialect, "name", "")
-    if not name or not getattr(dialect, "points", None):
+    if not name or not dialect.events:
         raise RegistrationError(
-            f"the dialect {type(dialect).__name__} has no name or no points.",
-            remedy="Set `name`, and `points` from its events to ours.",
+            f"the dialect {type(dialect).__name__} has no name or no events.",
+            remedy="Set `name`, and `events` with the point of each of its events.",
         )
-    for method in ("payload", "read_answer"):
+    for method in ("common_fields", "read_answer"):
         if getattr(type(dialect), method) is getattr(Dialect, method):
             raise RegistrationError(
                 f"the dialect '{name}' ({type(dialect).__name__}) has no {method}.",
-                remedy="Define `payload` (the JSON that a hook reads) and `read_answer` (what its answer means).",
+                remedy="Define `common_fields` (the JSON that a hook reads) and `read_answer` (what its answer means).",
             )
     if type(_REGISTERED.get(name)).__module__.startswith(_OURS):
         raise RegistrationError(
@@ -454,15 +698,17 @@ def dialect_of(handler: Handler | HookSource) -> Dialect:
     return dialect_named((handler.source if isinstance(handler, Handler) else handler).dialect)
 
 
+def event_of(handler: Handler) -> Event:
+    """The event of a hook."""
+    return dialect_of(handler).events[handler.event]
+
+
 def page_folders(project: Path) -> dict[str, list[Path]]:
     """The usual directories of a project's subagents (`agents`) and skills (`skills`), whose pages may have hooks."""
-    known = list(all_dialects().values())
-    agents = dict.fromkeys(name for each in known for name in each.agent_folders)
-    skills = dict.fromkeys(name for each in known for name in each.skill_folders)
-    return {
-        "agents": [project / name for name in agents],
-        "skills": [project / name for name in skills],
-    }
+    known = all_dialects().values()
+    agents = dict.fromkeys(project / name for each in known for name in each.agent_folders)
+    skills = dict.fromkeys(project / name for each in known for name in each.skill_folders)
+    return {"agents": list(agents), "skills": list(skills)}
 
 
 # --- hooks of all of them --------------------------------------------------------------------------------
@@ -478,7 +724,13 @@ def find_hooks(search: HookSearch, dialects: Iterable[str] | None = None) -> lis
     for name in wanted:
         _check_files(name)
         handlers += _find(dialect_named(name), lambda each: each.find(search))
-    return [_with_managed_fail_mode(each) for each in handlers]
+    # An administrator's hook fails closed in any dialect.
+    return [
+        msgspec.structs.replace(each, on_failure="closed")
+        if each.source.level is Level.MANAGED
+        else each
+        for each in handlers
+    ]
 
 
 def _find(
@@ -515,10 +767,3 @@ def _check_files(name: str) -> None:
         raise UsageError(
             f"the dialect {name!r} has no files.", remedy=f"Dialects: {', '.join(_with_files())}."
         )
-
-
-def _with_managed_fail_mode(handler: Handler) -> Handler:
-    """An administrator's hook fails closed in any dialect."""
-    if handler.source.level is not Level.MANAGED:
-        return handler
-    return msgspec.structs.replace(handler, on_failure="closed")

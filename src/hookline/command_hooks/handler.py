@@ -272,6 +272,11 @@ VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 """A variable in a text: `$NAME` or `${NAME}`."""
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
+_NAMES_ERROR = re.compile(r"(?:Uncaught )?[\w.]*(?:Error|Exception)\b[^:]*: ")
+"""How Python, Node and others begin the line that names the error."""
+_NOT_EXECUTABLE = 126
+"""The exit code of shells that found a program and could not start it."""
+
 _LONGEST_EXCERPT = 200
 _BEGINS_OBJECT = re.compile(r"^[^{\n]*(\{)", re.MULTILINE)
 """The first brace of a line."""
@@ -292,6 +297,51 @@ _ANSWER_WORDS, _ANSWER_STATUSES = get_args(AnswerWord), get_args(AnswerStatus)
 
 UNCHANGED: Any = msgspec.UNSET
 """No replacement; None is one."""
+
+
+class JsonObject(dict[str, Any]):
+    """An object that others wrote: each method gives a field in the type that it should have, or an empty one."""
+
+    def text(self, *keys: str) -> str:
+        """The first of some fields that is a text, and not empty."""
+        return next((text for key in keys if (text := text_of(self.get(key)))), "")
+
+    def texts(self, *keys: str) -> tuple[str, ...]:
+        """The first of some texts, as the only one of a tuple; an empty tuple if it says nothing."""
+        said = self.text(*keys)
+        return (said,) if said.strip() else ()
+
+    def object(self, key: str) -> JsonObject:
+        """A field that should be an object."""
+        return object_of(self.get(key))
+
+    def array(self, key: str) -> list[Any]:
+        """A field that should be a list."""
+        found = self.get(key)
+        return found if isinstance(found, list) else []
+
+    def strings(self, key: str) -> dict[str, str]:
+        """A field with texts by name."""
+        items = self.object(key).items()
+        return {name: str(item) for name, item in items if isinstance(item, str | int | float)}
+
+    def wrong_type(self, fields: Mapping[str, tuple[type, ...]]) -> str:
+        """The first field that has another type than it should; empty if none has."""
+        for name, kinds in fields.items():
+            if self.get(name) is not None and not isinstance(self[name], kinds):
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                return f"'{name}' is {type(self[name]).__name__}, and should be {wanted}"
+        return ""
+
+
+def text_of(value: object) -> str:
+    """A value that should be text; empty if it is not."""
+    return value if isinstance(value, str) else ""
+
+
+def object_of(value: object) -> JsonObject:
+    """A value that should be an object; an empty one if it is not."""
+    return JsonObject(value) if isinstance(value, dict) else JsonObject()
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -326,8 +376,20 @@ class ProgramResult(msgspec.Struct, frozen=True):
     problem: Literal["", "timeout", "spawn_error", "unreadable"] = ""
     detail: str = ""
     """More about the problem, or how a request failed, which has no exit code."""
-    answer: dict[str, Any] | None = None
+    answer: JsonObject | None = None
     """The JSON object that the output is; None if it is text."""
+
+    @property
+    def failure(self) -> str:
+        """How it failed: with the line of its output that names the error, or the first."""
+        if self.detail:
+            return self.detail
+        said = self.stderr if self.stderr.strip() else self.stdout
+        lines = [line.strip() for line in said.splitlines() if len(line.strip()) > 1]
+        line = next(filter(_NAMES_ERROR.match, lines), lines[0] if lines else "")
+        reason = f": {line[:300]}" if line else ""
+        remedy = "; is it executable? (chmod +x)" if self.code == _NOT_EXECUTABLE else ""
+        return f"it ended with exit code {self.code}{reason}{remedy}"
 
 
 def not_started(why: str) -> ProgramResult:
@@ -400,10 +462,10 @@ def denied(reason: str, **more: Any) -> ProgramAnswer:
     return ProgramAnswer(decision="deny", reason=reason, status="blocked", **more)
 
 
-def json_object(text: str) -> dict[str, Any] | None:
+def json_object(text: str) -> JsonObject | None:
     """The JSON object that a text is; None if it is anything else."""
     value = _json_value(text.strip().removeprefix("\ufeff"))
-    return value if isinstance(value, dict) else None
+    return JsonObject(value) if isinstance(value, dict) else None
 
 
 def _json_value(text: str) -> Any:
@@ -452,7 +514,7 @@ def refusal_in(text: str) -> str:
             found, _ = _DECODER.raw_decode(text, place)
         except (ValueError, RecursionError):
             continue
-        if is_refusal(found):
+        if is_refusal(JsonObject(found)):
             return f"its output has other text next to the JSON that refuses: {_excerpt(text)}"
     return ""
 
@@ -461,57 +523,23 @@ def _excerpt(text: str) -> str:
     return _shorten(" ".join(text[:_LONGEST_EXCERPT].split()))
 
 
-def decision_words(found: Mapping[str, Any]) -> set[str]:
+def decision_words(found: JsonObject) -> set[str]:
     """The decisions in an answer, in the fields that any of the protocols has for them."""
-    specific, decision = object_of(found.get("hookSpecificOutput")), found.get("decision")
-    places = (found, specific, object_of(specific.get("decision")), object_of(decision))
-    return {text_of(each.get(name)).lower() for each in places for name in _DECISION_FIELDS} - {""}
+    specific = found.object("hookSpecificOutput")
+    places = (found, specific, specific.object("decision"), found.object("decision"))
+    return {each.text(name).lower() for each in places for name in _DECISION_FIELDS} - {""}
 
 
-def is_refusal(found: Mapping[str, Any]) -> bool:
+def is_refusal(found: JsonObject) -> bool:
     """Whether an answer refuses, or ends the run, in the fields of any protocol."""
     return found.get("continue") is False or bool(decision_words(found) & {"block", "deny"})
 
 
-def reason_of(found: Mapping[str, Any]) -> str:
+def reason_of(found: JsonObject) -> str:
     """The reason in an answer, in the fields of any protocol; empty if there is none."""
-    specific = object_of(found.get("hookSpecificOutput"))
-    places = (found, specific, object_of(specific.get("decision")))
-    return next(filter(None, (first_text(each, *_REASON_FIELDS) for each in places)), "")
-
-
-def text_of(value: object) -> str:
-    """A field that should be text; empty if it is not."""
-    return value if isinstance(value, str) else ""
-
-
-def object_of(value: object) -> dict[str, Any]:
-    """A field that should be an object; an empty one if it is not."""
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: object) -> list[Any]:
-    """A field that should be a list; an empty one if it is not."""
-    return value if isinstance(value, list) else []
-
-
-def first_text(found: Mapping[str, Any], *keys: str) -> str:
-    """The first of some fields that is a text, and not empty."""
-    return next((text for key in keys if (text := text_of(found.get(key)))), "")
-
-
-def texts_of(value: object) -> tuple[str, ...]:
-    """A text as the only one of a tuple; an empty tuple if it says nothing."""
-    return (value,) if isinstance(value, str) and value.strip() else ()
-
-
-def wrong_type(found: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> str:
-    """The first field of an object that has another type than it should; empty if none has."""
-    for name, kinds in fields.items():
-        if name in found and found[name] is not None and not isinstance(found[name], kinds):
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            return f"'{name}' is {type(found[name]).__name__}, and should be {wanted}"
-    return ""
+    specific = found.object("hookSpecificOutput")
+    places = (found, specific, specific.object("decision"))
+    return next(filter(None, (each.text(*_REASON_FIELDS) for each in places)), "")
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hookline._aio import call_in_thread
-from hookline.command_hooks.dialect import ModelVerdict, dialect_of
+from hookline.command_hooks.dialect import ModelVerdict, dialect_of, event_of
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     MOST_OUTPUT,
@@ -26,7 +26,6 @@ from hookline.command_hooks.handler import (
     json_line,
     json_object,
     not_started,
-    text_of,
     unreadable,
 )
 from hookline.errors import HooklineError
@@ -37,10 +36,10 @@ from hookline.state import EMPTY, InferenceRequest, ToolCall, ToolResult, UserMe
 
 def can_decide(handler: Handler, point: Point[Any]) -> bool:
     """Whether an answer of a hook may block something at a point."""
-    dialect, event = dialect_of(handler), handler.event
-    tells = dialect.observing | dialect.displaying | dialect.after_compaction
+    event = event_of(handler)
+    tells = event.observes or event.displays or event.after_summary
     is_decided = point.blocks is not None or point == HookPoint.AFTER_STEP  # where the run can end
-    return is_decided and event not in tells and not dialect.is_restart(event)
+    return is_decided and not tells and not dialect_of(handler).is_restart(handler.event)
 
 
 async def ask_hook(
@@ -347,4 +346,4 @@ def read_verdict(text: str) -> ModelVerdict | None:
     agrees = said.get("ok") is True or bool(decision_words(said) & _YES)
     if not refuses and not agrees:
         return None
-    return ModelVerdict(not refuses, text_of(said.get("reason")), said.get("impossible") is True)
+    return ModelVerdict(not refuses, said.text("reason"), said.get("impossible") is True)

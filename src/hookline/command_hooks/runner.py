@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, Transcripts, dialect_named, dialect_of
+from hookline.command_hooks.dialect import Dialect, Transcripts, dialect_named, dialect_of, event_of
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     Handler,
+    JsonObject,
     ProgramAnswer,
     ProgramResult,
     RunFacts,
@@ -185,6 +186,8 @@ def _states(ctx: AgentContext) -> Iterator[AgentState]:
 # --- asking a hook --------------------------------------------------------------------------------------
 
 _MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontAsk"}
+_BEFORE_AND_AT_QUESTION = ("before_tool_use", "permission_request")
+"""The points of an event that happens twice for one call."""
 _DETACHED = 15.0
 """Seconds that a detached hook has, if it does not say how many."""
 _LONGEST_DETACHED = 3600.0
@@ -271,8 +274,8 @@ class Runner:
         The state is looked at only where it counts: `explain` has none.
         """
         point, call = ctx.point, getattr(ctx, "tool_call", None)
-        is_told = handler.event in dialect.observing
-        if is_told and call is not None and self.run(ctx.state).answered_call == call.id:
+        event = dialect.events[handler.event]
+        if event.observes and call is not None and self.run(ctx.state).answered_call == call.id:
             return True
         if point == HookPoint.STOP:
             return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
@@ -282,7 +285,7 @@ class Runner:
             return was_asked and not dialect.repeats_questions
         if isinstance(ctx, ExecutionHookContext) and dialect.is_restart(handler.event):
             return not ctx.resumed or self.session(ctx.state).has_begun
-        if point == HookPoint.BEFORE_INFERENCE and handler.event in dialect.after_compaction:
+        if point == HookPoint.BEFORE_INFERENCE and event.after_summary:
             before = self.run(ctx.state).before_summary
             return before is None or ctx.state.messages.since(before) is not None
         return False
@@ -296,7 +299,8 @@ class Runner:
 
         `watch` is shown the beginning of a program's output, and may change its time limit.
         """
-        if handler.event not in dialect_of(handler).answered_once:
+        event = event_of(handler)
+        if (event.also, event.point) != _BEFORE_AND_AT_QUESTION:
             return await self._ask(handler, ctx, facts, watch)
         replies, asked = self.run(ctx.state).replies, expect_context(ctx, ToolHookContext).tool_call
         call, reply = replies.pop(id(handler), (None, None))
@@ -541,9 +545,9 @@ def _read(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramA
 
 def is_about_call(dialect: Dialect, handler: Handler) -> bool:
     """Whether a hook decides about a call. There a no counts in the fields of any protocol: people copy scripts."""
-    at = dialect.points.get(handler.event)
-    is_there = at in (HookPoint.BEFORE_TOOL_USE, HookPoint.PERMISSION_REQUEST)
-    return is_there and handler.event not in dialect.observing
+    event = dialect.events[handler.event]
+    is_there = event.point in (HookPoint.BEFORE_TOOL_USE, HookPoint.PERMISSION_REQUEST)
+    return is_there and not event.observes
 
 
 def detach_seconds(printed: bytes) -> float | None:
@@ -551,7 +555,7 @@ def detach_seconds(printed: bytes) -> float | None:
     line = printed.lstrip().split(b"\n", 1)[0].strip()
     if not line.endswith(b"}"):
         return None
-    said = json_object(line.decode(errors="replace")) or {}
+    said = json_object(line.decode(errors="replace")) or JsonObject()
     if said.get("async") is not True:
         return None
     given = said.get("asyncTimeout")

@@ -93,7 +93,8 @@ def _inherited_variables(is_repository: bool) -> dict[str, str]:
     if is_repository:
         return {name: value for name, value in ours.items() if _may_be_known(name, value)}
     if any(os.environ.get(each, "").lower() in ("1", "true") for each in scrubs):
-        return {name: value for name, value in ours.items() if not _is_credential(name, value)}
+        kept = (name for name in ours if not CLOUD_VARIABLE.match(name))
+        return {name: ours[name] for name in kept if not _is_secret(name, ours[name])}
     return ours
 
 
@@ -113,10 +114,6 @@ def _may_be_known(name: str, value: str) -> bool:
     is_proxy = name.lower() in _PROXIES and "@" not in value
     is_known = name in _KEPT_IN_REPOSITORIES or name.startswith("LC_") or is_proxy
     return is_known and not _is_secret(name, value)
-
-
-def _is_credential(name: str, value: str) -> bool:
-    return bool(CLOUD_VARIABLE.match(name)) or _is_secret(name, value)
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Our tools under the names and keys of another agent, changed arguments under ours again, and matchers of names."""
+"""Our tools under the names and keys of another agent, changed arguments under ours again, results, and matchers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from hookline.errors import UsageError
-from hookline.state import ToolCall, thaw
+from hookline.state import ResultStatus, ToolCall, ToolResult, thaw
 
 NameTest: TypeAlias = Callable[[Sequence[str]], bool]
 """Whether a hook is for what has these names: a tool has one, and others that mean the same."""
@@ -56,7 +56,6 @@ class ToolForm(NamedTuple):
 
 
 _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
-_SHELLS = ("bash", "exec")
 _USUAL: dict[str, dict[str, Any]] = {
     "read": {"offset": 1, "limit": 2000},
     "search": {"path": ".", "context": 0, "limit": 100},
@@ -171,14 +170,14 @@ class ToolNames:
     def _outward(self, tool: str, key: str, value: Any, cwd: str) -> Any:
         if key == "path" and isinstance(value, str):
             return file_path(value, cwd)
-        if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
+        if key == "timeout" and tool in SHELL_TOOLS and self._milliseconds and _is_number(value):
             return round(value * 1000)
         if key == "mode" and tool == "search":
             return _MODES.get(value, value)
         return value
 
     def _inward(self, tool: str, key: str, value: Any, form: ToolForm) -> Any:
-        if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
+        if key == "timeout" and tool in SHELL_TOOLS and self._milliseconds and _is_number(value):
             return value / 1000
         if key == "mode" and tool == "search":
             return {theirs: ours for ours, theirs in _MODES.items()}.get(value, value)
@@ -245,6 +244,105 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     # A line that only a shell can read goes to one, and policies judge it as that.
     plain = bool(words) and shlex.join(words) == command
     return {**args, "argv": words if plain else ["bash", "-c", command]}
+
+
+# --- results ---------------------------------------------------------------------------------------------
+
+_HOW_IT_ENDED = re.compile(
+    r"^\[(?:exit code -?\d|stopped after |timed out after |ended because ).*\]$", re.M
+)
+"""The note under the output of a command; the sandbox may have added others below it."""
+_NUMBERED = re.compile(r" *(?P<number>\d+)\t(?P<line>.*)", re.DOTALL)
+_ENDINGS = {
+    "timeout": "The command took too long and was ended",
+    "output": "The command printed too much and was ended",
+    "processes": "The command started too many processes and was ended",
+    "memory": "The command used too much memory and was ended",
+    "disk": "The command wrote too much to the disk and was ended",
+    "stopped": "The command was stopped",
+}
+SHELL_TOOLS = ("bash", "exec")
+
+
+def has_failed(execution: ToolResult) -> bool:
+    """Whether a tool failed or was interrupted; a command fails with any exit code but 0."""
+    is_error = execution.status is ResultStatus.ERROR or is_interrupted(execution)
+    return is_error or execution.metadata.get("exit_code") not in (0, None)
+
+
+def is_interrupted(execution: ToolResult) -> bool:
+    """Whether a tool was ended with its run."""
+    return execution.status in (ResultStatus.CANCELLED, ResultStatus.IN_DOUBT)
+
+
+def output_text(execution: ToolResult) -> str:
+    """A result as text: the output of a command without our notes, the lines of a file without numbers."""
+    text = execution.text
+    if "exit_code" in execution.metadata:
+        notes = list(_HOW_IT_ENDED.finditer(text))
+        return text[: notes[-1].start()].removesuffix("\n") if notes else text
+    if execution.name == "read" and execution.is_success:
+        return plain_lines(text)
+    return text
+
+
+def plain_lines(text: str) -> str:
+    """Lines without the numbers that a model is shown; a text that is not numbered throughout is unchanged."""
+    lines = text.split("\n")
+    if len(lines) > 1 and lines[-1].startswith("[") and lines[-1].endswith("]"):
+        lines.pop()  # our note
+    found = [_NUMBERED.fullmatch(line) for line in lines]
+    numbers = [int(each["number"]) for each in found if each is not None]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+        return text
+    return "\n".join(each["line"] for each in found if each is not None)
+
+
+def failure_text(execution: ToolResult) -> str:
+    """Why a tool failed; for a command how it ended, and its output."""
+    said, code = output_text(execution), execution.metadata.get("exit_code")
+    if code in (0, None):
+        return said
+    how = was_ended(execution) or "The command failed"
+    return "\n".join(filter(None, (f"{how} (exit code {code}).", said)))
+
+
+def was_ended(execution: ToolResult) -> str:
+    """How a command was ended by others; empty if it ended by itself."""
+    return _ENDINGS.get(str(execution.metadata.get("ended", "")), "")
+
+
+def server_result(execution: ToolResult) -> dict[str, Any]:
+    """The result of an MCP tool, in the form of the protocol."""
+    content = [{"type": "text", "text": execution.text}]
+    return {"content": content, "isError": not execution.is_success}
+
+
+def result_of(call: ToolCall, value: Any) -> Any:
+    """A changed response in the form of the tool: the text of a command or of a file, out of Claude's form of it.
+
+    Hooks of other dialects that are for Claude, too, use that.
+    """
+    if isinstance(value, list) and value and all(map(_is_text_block, value)):
+        return "\n".join(each["text"] for each in value)
+    if not isinstance(value, dict):
+        return value
+    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
+        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
+    file = value.get("file")
+    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
+        return file["content"]
+    if call.name == "spawn_subagent" and isinstance(value.get("content"), list):
+        return result_of(call, value["content"])
+    return value
+
+
+def _is_text_block(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.get("type") == "text"
+        and isinstance(value.get("text"), str)
+    )
 
 
 # --- matchers: each dialect composes its own of these ---------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from hookline import AgentBuilder, RunResult
 from hookline.capabilities import Bash
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks import tools as hook_tools
 from hookline.containment import SandboxLimits
 from hookline.containment.sandbox.command import Ended
 from hookline.testing import ScriptedDriver, call, say
@@ -65,4 +65,4 @@ def test_a_command_in_the_background_says_it_when_it_is_looked_at(tmp_path: Path
 
 def test_the_input_of_command_hooks_has_every_limit() -> None:
     """There is a text for each way in which a command can be ended."""
-    assert set(event_facts._ENDINGS) == {*get_args(Ended)} - {"exited"}
+    assert set(hook_tools._ENDINGS) == {*get_args(Ended)} - {"exited"}

@@ -22,9 +22,9 @@ from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects, dialect_named
 from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import response_of
-from hookline.command_hooks.dialects.event_facts import result_of
 from hookline.command_hooks.handler import UNCHANGED, ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import is_harmless, read_reply
+from hookline.command_hooks.tools import result_of
 from hookline.journal import HookRan
 from hookline.sessions import Sessions
 from hookline.state import AssistantMessage, Log, ToolCall, ToolMessage, ToolResult, UserMessage
@@ -217,7 +217,7 @@ def test_a_permission_request_is_answered() -> None:
 def test_a_program_without_an_end_decides_nothing(dialect: str, problem: str, status: str) -> None:
     """Whatever it had printed by then; only Copilot denies when a hook cannot be started."""
     speaks = all_dialects()[dialect]
-    event = next(event for event, point in speaks.points.items() if point == "before_tool_use")
+    event = next(name for name, event in speaks.events.items() if event.point == "before_tool_use")
     ran = ProgramResult(None, '{"decision": "approve"}', problem=problem, detail="3 s")
     answer = read_reply(speaks, Handler(HookSource(dialect), event), ran)
     if dialect in ("copilot", "vscode") and problem == "spawn_error":
@@ -647,7 +647,7 @@ def test_text_of_a_tool_is_distinguished_from_the_users(stage: Any) -> None:
 def response(tool: str, args: dict[str, Any], result: Any, **more: Any) -> Any:
     """What scripts get of a result."""
     execution = ToolResult(result, name=tool, **more)
-    return response_of(ToolCall("1", tool, args), execution, "/p/a.py")
+    return response_of(ToolCall("1", tool, {"path": "a.py", **args}), execution, "/p")
 
 
 def test_a_file_that_was_read_has_its_lines_counted() -> None:

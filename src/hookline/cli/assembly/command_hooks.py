@@ -114,7 +114,8 @@ def _settings_files(settings: Settings) -> list[Path]:
 def _check_object(path: Path, where: str) -> None:
     """Refuse a file that cannot be read: the user relies on its hooks."""
     problems: list[str] = []
-    if load_file(path, problems.append) is None:
+    load_file(path, problems.append)
+    if problems:
         raise _options_error(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
 
 

@@ -11,8 +11,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, Line, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
@@ -26,12 +32,12 @@ from hookline.command_hooks.dialects.config_files import (
     usual_shell,
     without_keys,
 )
-from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     DroppedHook,
     Handler,
     HookSearch,
     HookSource,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -39,17 +45,16 @@ from hookline.command_hooks.handler import (
     Warn,
     denied,
     failed,
-    object_of,
     own_directory,
-    text_of,
-    texts_of,
 )
 from hookline.command_hooks.tools import (
+    SHELL_TOOLS,
     NameTest,
     ShownCall,
     ToolForm,
     ToolNames,
     names_or_expression,
+    server_result,
 )
 from hookline.state import (
     AssistantMessage,
@@ -85,7 +90,7 @@ _READING = {
 }
 """Our tools that read, and the commands that Codex reads with: it has no tools for that."""
 _PATCHING = ("write", "edit")
-_TEXT = (*event_facts.SHELL_TOOLS, *_READING, *_PATCHING)
+_TEXT = (*SHELL_TOOLS, *_READING, *_PATCHING)
 """Tools whose response is plain text."""
 
 
@@ -180,18 +185,18 @@ def _tool_result_fields(e: EventFacts) -> dict[str, Any]:
     if name in _TEXT:
         sent["tool_response"] = e.output
     elif name.startswith("mcp__"):
-        sent["tool_response"] = event_facts.server_result(e.execution)
+        sent["tool_response"] = server_result(e.execution)
     return sent
 
 
 def _notification_fields(e: EventFacts) -> dict[str, Any]:
-    messages = e.ctx.state.messages
+    said = (m for m in e.ctx.state.messages if isinstance(m, UserMessage))
     return {
         "type": "agent-turn-complete",
         "thread-id": e.run.session_uuid,
         "turn-id": e.ctx.state.run_id,
         "cwd": e.run.cwd,
-        "input-messages": [m.text for m in messages if isinstance(m, UserMessage) and not m.by],
+        "input-messages": [m.text for m in said if not m.by],
         "last-assistant-message": e.last_words,
     }
 
@@ -215,10 +220,9 @@ class Codex(Claude):
         "PostToolUse": Claude.events["PostToolUse"]._replace(
             sent=_tool_result_fields, when=lambda _e: True
         ),
-        "notify": Event("stop", _notification_fields, when=lambda e: e.is_undecided),
+        "notify": Event("stop", _notification_fields, when=lambda e: e.is_undecided, observes=True),
     }
     unsupported = frozenset({"Interrupt"})
-    observing = frozenset({"notify", "PostCompact"})
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -237,7 +241,7 @@ class Codex(Claude):
             if _is_switched_off(directory, level) and not level.is_repository:
                 return
             if level is Level.MANAGED:
-                required = load_file(directory / "requirements.toml", quiet) or {}
+                required = load_file(directory / "requirements.toml", quiet)
                 if required.get("allow_managed_hooks_only") is True:
                     return
 
@@ -298,18 +302,16 @@ class Codex(Claude):
         """Stricter than Claude: what is not exactly right is a failure."""
         found, event = result.answer, handler.event
         if event == "notify":
-            return (
-                ProgramAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
-            )
+            return ProgramAnswer() if result.code == 0 else failed(result.failure)
         if result.code == 2:
             if event not in _BLOCKING:
-                return failed(event_facts.failure_words(result))
+                return failed(result.failure)
             # In Codex it is a failure without words on stderr, and the call passes: no denial is lost here.
             return denied(result.stderr.strip() or "no reason was given")
         if result.code != 0:
-            return failed(event_facts.failure_words(result))
+            return failed(result.failure)
         if found is None:
-            words = texts_of(result.stdout.strip()) if event in _CONTEXT else ()
+            words = (result.stdout.strip(),) if event in _CONTEXT and result.stdout.strip() else ()
             return ProgramAnswer(contexts=words)
         problem = wrong_field(found) or _unsupported_field(event, found)
         if problem:
@@ -321,21 +323,21 @@ class Codex(Claude):
         return answer
 
 
-def _unsupported_field(event: str, found: dict[str, Any]) -> str:
+def _unsupported_field(event: str, found: JsonObject) -> str:
     """The first field that Codex does not accept; empty if there is none."""
-    specific = found.get("hookSpecificOutput") or {}
+    specific = found.object("hookSpecificOutput")
     unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
     if unknown:
         return f"'{unknown[0]}' is not known"
     if event == "PermissionRequest":  # yes and no only
-        given = object_of(specific.get("decision"))
+        given = specific.object("decision")
         reserved = [
             key for key in ("updatedInput", "updatedPermissions") if given.get(key) is not None
         ]
         reserved += ["interrupt"] if given.get("interrupt") is True else []
         return f"'{reserved[0]}' is not supported here" if reserved else ""
     if event in ("Stop", "SubagentStop") and found.get("decision") == "block":
-        return "" if text_of(found.get("reason")).strip() else "an objection needs a reason"
+        return "" if found.text("reason").strip() else "an objection needs a reason"
     if event != "PreToolUse":
         return ""
     decision, updated = specific.get("permissionDecision"), specific.get("updatedInput")
@@ -347,7 +349,7 @@ def _unsupported_field(event: str, found: dict[str, Any]) -> str:
         return "'allow' needs 'updatedInput'"
     if updated is not None and decision != "allow":
         return "'updatedInput' needs 'allow'"
-    reason = text_of(specific.get("permissionDecisionReason")) or text_of(found.get("reason"))
+    reason = specific.text("permissionDecisionReason") or found.text("reason")
     if (decision == "deny" or found.get("decision") == "block") and not reason.strip():
         return "a denial needs a reason"
     return ""
@@ -368,7 +370,7 @@ def _in_directory(directory: Path, level: Level, search: HookSearch) -> Iterator
 def _is_switched_off(directory: Path, level: Level) -> bool:
     """Whether a configuration switches hooks off, by the name of the feature or its former name."""
     for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
-        features = object_of((load_file(directory / name, quiet) or {}).get("features"))
+        features = load_file(directory / name, quiet).object("features")
         if features.get("hooks", features.get("codex_hooks")) is False:
             return True
     return False
@@ -429,11 +431,11 @@ def _make_hook(entry: HookEntry) -> Handler | None:
 
 def _installed_plugins(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
-    content = load_file(own / "config.toml", quiet) or {}
-    features = object_of(content.get("features"))
+    content = load_file(own / "config.toml", quiet)
+    features = content.object("features")
     if False in (features.get("hooks"), features.get("plugin_hooks")):
         return
-    for name, said in object_of(content.get("plugins")).items():
+    for name, said in content.object("plugins").items():
         if not isinstance(said, dict) or said.get("enabled", True) is not True:
             continue
         plugin, _, market = name.partition("@")
@@ -455,7 +457,7 @@ def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator
     plugin = Plugin(root, search, _MANIFESTS)
     is_cached = root.parent.parent.parent == own / "plugins" / "cache"
     usual = root.parent.name if is_cached else root.name
-    name = text_of(plugin.manifest.get("name")) or usual
+    name = plugin.manifest.text("name") or usual
     data = own / "plugins" / "data" / name
     for path, content in plugin.files():
         source = HookSource("codex", level, str(path), f"{name}/{path.name}", str(root), str(data))

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,9 +17,9 @@ from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
     HookSource,
+    JsonObject,
     Level,
     Warn,
-    list_of,
     object_of,
     shown_path,
     text_of,
@@ -43,20 +43,19 @@ def about(label: str, warn: Warn) -> Warn:
     return lambda said: warn(type(said)(f"{label}: {said}"))
 
 
-def load_file(path: Path, warn: Warn) -> dict[str, Any] | None:
-    """The object in a JSON or TOML file; None if there is none that can be read."""
+def load_file(path: Path, warn: Warn) -> JsonObject:
+    """The object in a JSON or TOML file; an empty one if there is none that can be read."""
     text, form = load_text(path, warn), "TOML" if path.suffix == ".toml" else "JSON"
     if text is None:
-        return None
+        return JsonObject()
     try:
         found = _parse_toml(text) if form == "TOML" else _parse_json(text)
     except (ValueError, RecursionError) as error:
         warn(DroppedHook(f"it is not valid {form} ({error}), so none of it is read"))
-        return None
+        return JsonObject()
     if not isinstance(found, dict):
         warn(DroppedHook("it is not a JSON object, so none of it is read"))
-        return None
-    return found
+    return object_of(found)
 
 
 def _parse_toml(text: str) -> Any:
@@ -109,7 +108,7 @@ class HookFile(NamedTuple):
     """A file that is read: its content, what its hooks come from, and where warnings about it go."""
 
     source: HookSource
-    content: dict[str, Any]
+    content: JsonObject
     warn: Warn
 
     def nested(self, hooks: Any, make: MakeHook) -> Iterator[Handler]:
@@ -126,7 +125,7 @@ class HookFile(NamedTuple):
         for event, hook in self._entries(hooks):
             yield from _check(make(HookEntry(self, event, hook, hook)), self.warn)
 
-    def _entries(self, hooks: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _entries(self, hooks: Any) -> Iterator[tuple[str, JsonObject]]:
         """The objects under each event that happens here."""
         if not isinstance(hooks, dict):
             self.warn(DroppedHook("'hooks' is not an object, so it has none"))
@@ -135,19 +134,19 @@ class HookFile(NamedTuple):
         for event, entries in hooks.items():
             if event in dialect.unsupported:
                 self.warn(f"{event} does not happen here, so its hooks never run")
-            elif event not in dialect.points:
+            elif event not in dialect.events:
                 self.warn(DroppedHook(f"'{event}' is not an event, so its hooks are ignored"))
             else:
                 yield from ((event, each) for each in self._objects_in(entries, event))
 
-    def _objects_in(self, value: Any, what: str) -> Iterator[dict[str, Any]]:
+    def _objects_in(self, value: Any, what: str) -> Iterator[JsonObject]:
         """The objects of a list; anything else is reported."""
         if not isinstance(value, list):
             self.warn(DroppedHook(f"{what} is not a list, so it is ignored"))
             return
         for each in value:
             if isinstance(each, dict):
-                yield each
+                yield JsonObject(each)
             else:
                 self.warn(DroppedHook(f"{what} has an entry that is not an object; it is ignored"))
 
@@ -157,8 +156,8 @@ class HookEntry(NamedTuple):
 
     file: HookFile
     event: str
-    group: Mapping[str, Any]
-    fields: Mapping[str, Any]
+    group: JsonObject
+    fields: JsonObject
 
     def warn(self, said: str) -> None:
         """Report what is wrong with it."""
@@ -166,7 +165,7 @@ class HookEntry(NamedTuple):
 
     def text(self, key: str) -> str:
         """A field that is text; empty if it is anything else."""
-        return text_of(self.fields.get(key))
+        return self.fields.text(key)
 
     def seconds(self, default: float, *keys: str, unit: float = 1.0) -> float:
         """A time in seconds, by the first of the keys that is there."""
@@ -192,8 +191,8 @@ class HookEntry(NamedTuple):
         return {
             "kind": "http",
             "url": self.text("url"),
-            "headers": texts_field(self.fields, "headers"),
-            "allowed_env": tuple(map(text_of, list_of(self.fields.get("allowedEnvVars")))),
+            "headers": self.fields.strings("headers"),
+            "allowed_env": tuple(map(text_of, self.fields.array("allowedEnvVars"))),
         }
 
 
@@ -216,9 +215,8 @@ def hook_file(source: HookSource, warn: Warn, content: Any = None) -> HookFile:
             )
         about(label, warn)(said)
 
-    if content is None:
-        content = load_file(path, about_it)
-    return HookFile(source, content or {}, about_it)
+    found = load_file(path, about_it) if content is None else JsonObject(content)
+    return HookFile(source, found, about_it)
 
 
 def _check(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
@@ -244,12 +242,6 @@ def without_keys(hooks: Any, keys: Container[str]) -> Any:
     return {key: value for key, value in hooks.items() if key not in keys}
 
 
-def texts_field(fields: Mapping[str, Any], key: str) -> dict[str, str]:
-    """A field with texts by name."""
-    items = object_of(fields.get(key)).items()
-    return {name: str(item) for name, item in items if isinstance(item, str | int | float)}
-
-
 def unique(handlers: Iterable[Handler], key: Callable[[Handler], object]) -> list[Handler]:
     """The hooks, of several with one key the first."""
     kept: dict[object, Handler] = {}
@@ -273,13 +265,13 @@ class Plugin:
     ) -> None:
         self.root = root
         self.warn = about(shown_path(root, search.project, search.home), search.warn)
-        found = [(name, load_file(root / name, self.warn) or {}) for name in manifests]
+        found = [(name, load_file(root / name, self.warn)) for name in manifests]
         # Of several manifests one that has hooks counts.
         found = sorted(found, key=lambda each: ("hooks" not in each[1], not each[1]))
         self._path, self.manifest = found[0]
         self.usual = next((name for name in usual if (root / name).is_file()), usual[0])
 
-    def files(self, *, and_usual: bool = False) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def files(self, *, and_usual: bool = False) -> Iterator[tuple[Path, JsonObject]]:
         """The files with hooks and their content: where the manifest says, in the manifest itself, or the usual one."""
         named = self.manifest.get("hooks", self.usual)
         given = list(named) if isinstance(named, list) else [named]
@@ -287,7 +279,8 @@ class Plugin:
             given.insert(0, self.usual)
         for each in given:
             if isinstance(each, dict):
-                yield self.root / self._path, each if "hooks" in each else {"hooks": each}
+                content = JsonObject(each if "hooks" in each else {"hooks": each})
+                yield self.root / self._path, content
             elif isinstance(each, str):
                 path = self.root / each
                 if not path.resolve().is_relative_to(self.root.resolve()):
@@ -297,9 +290,7 @@ class Plugin:
                         )
                     )
                     continue
-                content = load_file(path, self.warn)
-                if content is not None:
-                    yield path, content
+                yield path, load_file(path, self.warn)
 
 
 def usual_shell() -> str:

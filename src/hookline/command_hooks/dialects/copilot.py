@@ -12,12 +12,19 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from hookline.command_hooks.dialect import Line, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    TOOL,
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS
 from hookline.command_hooks.dialects.config_files import (
@@ -29,15 +36,14 @@ from hookline.command_hooks.dialects.config_files import (
     load_file,
     load_text,
     quiet,
-    texts_field,
     usual_shell,
 )
-from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     DroppedHook,
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -45,12 +51,9 @@ from hookline.command_hooks.handler import (
     Warn,
     denied,
     failed,
-    first_text,
     json_object,
-    object_of,
     own_directory,
     text_of,
-    texts_of,
 )
 from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, whole_expression
 from hookline.command_hooks.trusted_files import find_scripts
@@ -135,49 +138,9 @@ def _tool_fields(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _success_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        **_tool_fields(e),
-        "toolResult": {"resultType": "success", "textResultForLlm": e.output},
-    }
-
-
-def _failure_fields(e: EventFacts) -> dict[str, Any]:
-    result = {"resultType": "failure", "textResultForLlm": e.failure}
-    return {**_tool_fields(e), "error": e.failure, "toolResult": result}
-
-
-def _notification_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        **_tool_fields(e),
-        "hook_event_name": "Notification",
-        "notification_type": "permission_prompt",
-        "title": "Permission needed",
-        "message": f"{e.shown.name} needs permission",
-    }
-
-
-def _session_start_fields(e: EventFacts) -> dict[str, Any]:
-    is_again = event_facts.session_source(e.ctx) == "resume"
-    return {"source": "resume" if is_again else "new", "initialPrompt": ""}
-
-
-def _stop_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        "stopReason": "end_turn",
-        "stop_hook_active": e.was_kept_going,
-        "lastMessage": e.last_words,
-    }
-
-
 def _child_fields(e: EventFacts) -> dict[str, Any]:
     names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.child.name)
     return {"agentId": e.child.child_run_id, **names}
-
-
-def _child_end_fields(e: EventFacts) -> dict[str, Any]:
-    ending = {"response": e.child_text, "stopReason": "end_turn"}
-    return {**_child_fields(e), **ending, "transcriptPath": e.run.child_transcript}
 
 
 def needs_permission(e: EventFacts) -> bool:
@@ -187,41 +150,94 @@ def needs_permission(e: EventFacts) -> bool:
 
 
 _EVENTS = {
-    "sessionStart": Event("session_start", _session_start_fields),
+    "sessionStart": Event(
+        "session_start",
+        lambda e: {
+            "source": "resume" if e.session_source == "resume" else "new",
+            "initialPrompt": "",
+        },
+    ),
     "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "userPromptTransformed": Event(
         "prompt_submit", lambda e: {"prompt": e.prompt, "transformedPrompt": e.prompt}
     ),
-    "preToolUse": Event("before_tool_use", _tool_fields, TOOL),
-    "permissionRequest": Event("permission_request", _tool_fields, TOOL, needs_permission),
-    "notification": Event("permission_request", _notification_fields, "notification_type"),
-    "postToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not e.has_failed),
-    "postToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, lambda e: e.has_failed),
-    "agentStop": Event("stop", _stop_fields),
+    "preToolUse": Event("before_tool_use", _tool_fields, TOOL, denies_failure=True),
+    "permissionRequest": Event(
+        "permission_request",
+        _tool_fields,
+        TOOL,
+        when=needs_permission,
+        # There it is asked before any rule, so also about calls that need no permission here.
+        also="before_tool_use",
+        denies_failure=True,
+    ),
+    "notification": Event(
+        "permission_request",
+        lambda e: {
+            **_tool_fields(e),
+            "hook_event_name": "Notification",
+            "notification_type": "permission_prompt",
+            "title": "Permission needed",
+            "message": f"{e.shown.name} needs permission",
+        },
+        "notification_type",
+        observes=True,
+    ),
+    "postToolUse": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "toolResult": {"resultType": "success", "textResultForLlm": e.output},
+        },
+        TOOL,
+        when=lambda e: not e.has_failed,
+    ),
+    "postToolUseFailure": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "error": e.failure,
+            "toolResult": {"resultType": "failure", "textResultForLlm": e.failure},
+        },
+        TOOL,
+        when=lambda e: e.has_failed,
+    ),
+    "agentStop": Event(
+        "stop",
+        lambda e: {
+            "stopReason": "end_turn",
+            "stop_hook_active": e.was_kept_going,
+            "lastMessage": e.last_words,
+        },
+    ),
     "subagentStart": Event("subagent_start", _child_fields, "agentName"),
-    "subagentStop": Event("subagent_stop", _child_end_fields, "agentName"),
+    "subagentStop": Event(
+        "subagent_stop",
+        lambda e: {
+            **_child_fields(e),
+            "response": e.child_text,
+            "stopReason": "end_turn",
+            "transcriptPath": e.run.child_transcript,
+        },
+        "agentName",
+    ),
     "preCompact": Event(
         "before_compact",
         lambda e: {"trigger": "auto", "customInstructions": e.compaction.instructions},
         "trigger",
     ),
     "errorOccurred": Event("agent_failed", lambda e: failure(e.error)),
-    "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e.ctx)}),
+    "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e)}),
 }
 
 
-class Copilot(EventDialect):
+class Copilot(Dialect):
     """Copilot CLI's protocol."""
 
     name = "copilot"
     transcripts = CopilotTranscripts
     events = _EVENTS
-    # There it is asked before any rule, so also about calls that need no permission here.
-    more_points: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
-    answered_once = frozenset({"permissionRequest"})
-    observing = frozenset({"notification"})
     runs_in_order = True
-    denying = _DENYING
     has_files = True
     configuration_folders = (".github",)
     protected_folders = (".github/hooks", ".github/copilot")
@@ -268,7 +284,8 @@ class Copilot(EventDialect):
         kept = [
             line
             for line in result.stdout.splitlines()
-            if "progress" not in line or (json_object(line) or {}).get("type") != "progress"
+            if "progress" not in line
+            or (json_object(line) or JsonObject()).get("type") != "progress"
         ]
         text = "\n".join(kept).strip()
         begins = _BEGINS.search(text)
@@ -286,16 +303,16 @@ class Copilot(EventDialect):
             words = "\n".join((*said.contexts, _plain_output(result)))
             return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
-            words = result.stderr.strip() or event_facts.failure_words(result)
+            words = result.stderr.strip() or result.failure
             return ProgramAnswer(messages=(*said.messages, words))
-        return failed(event_facts.failure_words(result))
+        return failed(result.failure)
 
 
 def read_denying(said: ProgramAnswer, result: ProgramResult) -> ProgramAnswer:
     """The answer of a hook before a tool. One that fails denies."""
     if result.code != 0:
         reason = said.reason or result.stderr.strip() or _plain_output(result)
-        reason = reason or event_facts.failure_words(result)
+        reason = reason or result.failure
         return denied(reason, contexts=said.contexts, messages=said.messages)
     return denied(f"the hook failed: {said.problem}") if said.problem else said
 
@@ -315,15 +332,14 @@ def failure(ctx: FailureHookContext) -> dict[str, Any]:
     }
 
 
-def session_end_reason(ctx: AgentContext) -> str:
+def session_end_reason(e: EventFacts) -> str:
     """Why a session is over."""
-    is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
-    return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
+    return "user_exit" if e.session_end == "prompt_input_exit" else _REASONS[e.ending]
 
 
-def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
+def _fields(event: str, found: JsonObject) -> ProgramAnswer:
     for key in ("hookSpecificOutput", "decision"):  # guards for Claude, too, answer as there
-        found = {**object_of(found.get(key)), **found}
+        found = JsonObject({**found.object(key), **found})
     word = found.get("permissionDecision") or found.get("behavior") or found.get("decision")
     decision = _DECISIONS.get(text_of(word), "")
     changed = found.get("modifiedArgs", found.get("updatedInput"))
@@ -331,30 +347,28 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         changed = json_object(changed)
     if event not in _DENYING and decision != "deny":
         decision = ""
-    context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
+    context = found.text("additionalContext")[:_LONGEST_CONTEXT]
     return ProgramAnswer(
         decision=decision,  # type: ignore[arg-type]
-        reason=first_text(found, "permissionDecisionReason", "reason", "message"),
+        reason=found.text("permissionDecisionReason", "reason", "message"),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
         updated_output=_new_output(event, found),
-        contexts=texts_of(context),
-        messages=texts_of(found.get("systemMessage")),
-        prompt=text_of(found.get("modifiedTransformedPrompt"))
-        if event == "userPromptTransformed"
-        else "",
+        contexts=(context,) if context.strip() else (),
+        messages=found.texts("systemMessage"),
+        prompt=found.text("modifiedTransformedPrompt") if event == "userPromptTransformed" else "",
         stops=event == "permissionRequest"
         and decision == "deny"
         and found.get("interrupt") is True,
     )
 
 
-def _new_output(event: str, found: dict[str, Any]) -> Any:
+def _new_output(event: str, found: JsonObject) -> Any:
     if event == "postToolUse":
         return result_text(found.get("modifiedResult", UNCHANGED))
     return new_response(found) if event == "subagentStop" else UNCHANGED
 
 
-def new_response(found: dict[str, Any]) -> Any:
+def new_response(found: JsonObject) -> Any:
     """The text in place of a child's answer."""
     response = found.get("modifiedResponse")
     return response if isinstance(response, str) else UNCHANGED
@@ -449,7 +463,7 @@ def with_known_fields(handler: Handler, project: Path, *, is_vscodes: bool) -> H
     if is_vscodes and not handler.matcher and not names_tools:
         words |= {KEY}
     handler = msgspec.structs.replace(handler, known_fields=words)
-    if handler.event in _PASCAL and reads_snake_case(handler):
+    if handler.event in _PASCAL and words & _SNAKE and not words & _CAMEL:
         there = msgspec.structs.replace(handler.source, dialect="vscode")
         return msgspec.structs.replace(handler, source=there, event=_PASCAL[handler.event])
     return handler
@@ -486,11 +500,6 @@ def reads_camel_case(handler: Handler) -> bool:
     return bool(handler.known_fields & _CAMEL) and not handler.known_fields & _SNAKE
 
 
-def reads_snake_case(handler: Handler) -> bool:
-    """Whether a hook looks for a tool under `tool_name` only."""
-    return bool(handler.known_fields & _SNAKE) and not handler.known_fields & _CAMEL
-
-
 def is_for_copilot(handler: Handler) -> bool:
     """Whether a hook looks for Copilot's tools only."""
     return _COPILOTS in handler.known_fields and _CLAUDES not in handler.known_fields
@@ -505,11 +514,6 @@ def needs_project(handler: Handler) -> bool:
     """Whether a hook uses CLAUDE_PROJECT_DIR as a path, without a default. A question whether it is set is no use."""
     is_in_command = _MARKED[_PROJECT].search("\n".join((handler.command, *(handler.argv or ()))))
     return _PROJECT in handler.known_fields or is_in_command is not None
-
-
-def looks_for_failures(handler: Handler) -> bool:
-    """Whether a hook sees by the result whether a tool failed: at first there was one event for both."""
-    return _FAILURES in handler.known_fields
 
 
 # --- configuration files ------------------------------------------------------------------------------
@@ -552,7 +556,7 @@ def _in_project(search: HookSearch) -> list[Path]:
     project, path = search.project, search.project / ".vscode" / "settings.json"
     warn = about(".vscode/settings.json", search.warn)
     is_said = _LOCATIONS in (load_text(path, quiet) or "")
-    given = object_of((load_file(path, warn) or {}).get(_LOCATIONS)) if is_said else {}
+    given = load_file(path, warn).object(_LOCATIONS) if is_said else {}
     said = {_USUAL: True, **given}
     found: dict[Path, None] = {}
     for name, is_on in said.items():
@@ -628,10 +632,9 @@ def _handlers(file: HookFile, project: Path) -> list[Handler]:
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else file)
     ]
-    if _FAILED not in hooks:  # hooks that were written before failures had an event of their own
-        before = [
-            each for each in found if each.event == "postToolUse" and looks_for_failures(each)
-        ]
+    if _FAILED not in hooks:  # at first there was one event for both, and the result said which
+        after = [each for each in found if each.event == "postToolUse"]
+        before = [each for each in after if _FAILURES in each.known_fields]
         found += [msgspec.structs.replace(each, event=_FAILED) for each in before]
     return found
 
@@ -678,9 +681,9 @@ def _make_hook(entry: HookEntry) -> Handler | None:
         return None
     return entry.handler(
         **what,
-        matcher=entry.text("matcher") or text_of(entry.group.get("matcher")),
+        matcher=entry.text("matcher") or entry.group.text("matcher"),
         timeout=entry.seconds(_TIMEOUT, "timeoutSec", "timeout"),
-        env=texts_field(hook, "env"),
+        env=hook.strings("env"),
         cwd=entry.text("cwd"),
         label=entry.text("comment")[:60],
     )
@@ -695,4 +698,4 @@ def _words(hook: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _line(entry: HookEntry) -> str:
     ours = "osx" if sys.platform == "darwin" else "linux"
-    return first_text(entry.fields, "bash", ours, "command")
+    return entry.fields.text("bash", ours, "command")

@@ -6,10 +6,17 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from hookline.command_hooks.dialect import Line, ModelVerdict, Transcripts
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    TOOL,
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    ModelVerdict,
+    Transcripts,
+)
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
     SEARCH_KEYS,
@@ -21,13 +28,13 @@ from hookline.command_hooks.dialects.config_files import (
     hook_file,
     usual_shell,
 )
-from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     DroppedHook,
     Handler,
     HookSearch,
     HookSource,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -35,23 +42,24 @@ from hookline.command_hooks.handler import (
     as_uuid,
     denied,
     failed,
-    first_text,
     is_labelled,
     object_of,
     text_of,
 )
 from hookline.command_hooks.objections import is_abandoned
 from hookline.command_hooks.tools import (
+    SHELL_TOOLS,
     NameTest,
     ToolForm,
     ToolNames,
     expression,
+    is_interrupted,
     mcp_names,
+    output_text,
+    result_of,
+    server_result,
 )
-from hookline.lifecycle import (
-    AgentContext,
-    HookPoint,
-)
+from hookline.lifecycle import HookPoint
 from hookline.shell_text import UNKNOWN
 from hookline.shell_text.command_search import find_commands
 from hookline.state import (
@@ -132,13 +140,11 @@ def _shell_fields(e: EventFacts) -> dict[str, Any]:
 
 
 def _server_tool_fields(e: EventFacts) -> dict[str, Any]:
-    execution = e.tool.execution
     server, tool = mcp_names(e.call.name) or ("", e.shown.name)
     sent = {"server": server, "tool_name": tool, "tool_input": json.dumps(e.shown.input)}
-    if execution is None:
-        in_words = event_facts.server_of(e.tool, lambda words: {"command": shlex.join(words)})
-        return {**sent, **in_words}
-    result = json.dumps(event_facts.server_result(execution))
+    if e.tool.execution is None:
+        return {**sent, **e.server(lambda words: {"command": shlex.join(words)})}
+    result = json.dumps(server_result(e.execution))
     return {**sent, "result_json": result, **_duration_fields(e)}
 
 
@@ -152,41 +158,12 @@ def _tool_fields(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _call_fields(e: EventFacts) -> dict[str, Any]:
-    response = e.tool.response
-    return {**_tool_fields(e), "agent_message": "" if response is None else response.text}
-
-
-def _success_fields(e: EventFacts) -> dict[str, Any]:
-    output = _output_of(e.call, e.execution)
-    return {**_tool_fields(e), "tool_output": output, **_duration_fields(e)}
-
-
-def _failure_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        **_tool_fields(e),
-        "error_message": e.failure,
-        "failure_type": _failure(e.execution),
-        "is_interrupt": event_facts.is_interrupted(e.execution),
-        **_duration_fields(e),
-    }
-
-
-def _read_fields(e: EventFacts) -> dict[str, Any]:
-    return {"file_path": e.path, "content": _content_of(e.path, e.run), "attachments": []}
-
-
-def _stop_fields(e: EventFacts) -> dict[str, Any]:
-    used = _tokens(e.ctx.state.counters.usage)
-    return {"status": _status(e.ctx), "loop_count": e.run.objections, **used}
-
-
 def _thoughts(e: EventFacts) -> str:
     return "\n".join(part.text for part in e.response.reasoning if part.text)
 
 
 def _is_command(e: EventFacts) -> bool:
-    return e.call.name in event_facts.SHELL_TOOLS
+    return e.call.name in SHELL_TOOLS
 
 
 def _is_servers(e: EventFacts) -> bool:
@@ -204,42 +181,36 @@ def _failure(execution: ToolResult) -> str:
     return "timeout" if execution.metadata.get("ended") == "timeout" else "error"
 
 
-def _status(ctx: AgentContext) -> str:
+def _status(e: EventFacts) -> str:
     """How a run ended, or is about to."""
-    if ctx.point == HookPoint.AGENT_FAILED:
+    if e.ctx.point == HookPoint.AGENT_FAILED:
         return "error"
-    return "aborted" if is_abandoned(ctx) else "completed"
+    return "aborted" if is_abandoned(e.ctx) else "completed"
 
 
-def _child_start_fields(e: EventFacts) -> dict[str, Any]:
-    ctx, facts = e.child, e.run
+def _child_fields(e: EventFacts) -> dict[str, Any]:
+    child = e.child
     return {
-        "subagent_id": as_uuid(ctx.child_run_id),
-        "subagent_type": ctx.name,
-        "task": ctx.prompt,
-        "parent_conversation_id": facts.session_uuid,
-        "tool_call_id": _call_id(ctx.child_run_id),
-        "subagent_model": facts.model,
-        "is_parallel_worker": False,
+        "subagent_id": as_uuid(child.child_run_id),
+        "subagent_type": child.name,
+        "task": child.prompt,
     }
 
 
 def _child_end_fields(e: EventFacts) -> dict[str, Any]:
-    ctx, facts, result = e.child, e.run, e.child.result
+    result = e.child.result
     messages = () if result is None else result.state.messages
     status = getattr(result, "status", None)
     seconds = 0.0 if result is None else result.state.counters.active_seconds
     return {
-        "subagent_id": as_uuid(ctx.child_run_id),
-        "subagent_type": ctx.name,
+        **_child_fields(e),
         "status": "completed" if status is None else _ENDINGS.get(status, "completed"),
-        "task": ctx.prompt,
         "summary": e.child_text,
         "duration_ms": round(seconds * 1000),
         "message_count": len(messages),
         "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
-        "loop_count": facts.objections,
-        "agent_transcript_path": facts.child_transcript or None,
+        "loop_count": e.run.objections,
+        "agent_transcript_path": e.run.child_transcript or None,
     }
 
 
@@ -250,30 +221,26 @@ def _call_id(child_run_id: str) -> str:
 
 
 def _compaction_fields(e: EventFacts) -> dict[str, Any]:
-    ctx = e.compaction
-    made = object_of(ctx.state.metadata.get("summaries"))
-    letters = sum(len(message.text) for message in ctx.state.messages)
+    state = e.ctx.state
+    letters = sum(len(message.text) for message in state.messages)
     return {
         "trigger": "auto",
         "context_tokens": letters // _LETTERS,
-        "message_count": len(ctx.state.messages),
-        "messages_to_compact": len(ctx.messages),
-        "is_first_compaction": not made.get("count"),
+        "message_count": len(state.messages),
+        "messages_to_compact": len(e.compaction.messages),
+        "is_first_compaction": not object_of(state.metadata.get("summaries")).get("count"),
     }
 
 
 def _session_end_fields(e: EventFacts) -> dict[str, Any]:
-    ctx, state = e.ctx, e.ctx.state
-    ended = event_facts.ending_of(state).replace("timeout", "aborted")
-    sent = {
-        "reason": "user_close" if event_facts.end_reason(ctx) == "prompt_input_exit" else ended,
+    state, ended = e.ctx.state, e.ending.replace("timeout", "aborted")
+    return {
+        "reason": "user_close" if e.session_end == "prompt_input_exit" else ended,
         "duration_ms": round(state.counters.active_seconds * 1000),
         "is_background_agent": False,
         "final_status": ended,
+        **({"error_message": state.ending.reason} if ended == "error" and state.ending else {}),
     }
-    if ended != "error" or state.ending is None:
-        return sent
-    return {**sent, "error_message": state.ending.reason}
 
 
 def _tokens(usage: Usage) -> dict[str, int]:
@@ -299,10 +266,10 @@ def _content_of(path: str, facts: RunFacts) -> str:
 
 def _output_of(call: ToolCall, execution: ToolResult) -> str:
     """A result as JSON in a text; of a command with its exit code."""
-    if call.name not in event_facts.SHELL_TOOLS:
-        return json.dumps(event_facts.output_text(execution))
+    if call.name not in SHELL_TOOLS:
+        return json.dumps(output_text(execution))
     code = execution.metadata.get("exit_code", 0)
-    return json.dumps({"exitCode": code, "stdout": event_facts.output_text(execution)})
+    return json.dumps({"exitCode": code, "stdout": output_text(execution)})
 
 
 def _result_in(call: ToolCall, said: Any) -> Any:
@@ -311,7 +278,7 @@ def _result_in(call: ToolCall, said: Any) -> Any:
         value = json.loads(said) if isinstance(said, str) else said
     except ValueError:
         return said
-    if call.name in event_facts.SHELL_TOOLS and isinstance(value, dict):
+    if call.name in SHELL_TOOLS and isinstance(value, dict):
         return value.get("stdout", said)
     return value if isinstance(value, str) else said
 
@@ -334,30 +301,89 @@ _EVENTS = {
         lambda e: {"is_background_agent": False, "composer_mode": "agent", "cwd": e.run.cwd},
     ),
     "beforeSubmitPrompt": Event("prompt_submit", lambda e: {"prompt": e.prompt, "attachments": []}),
-    "preToolUse": Event("before_tool_use", _call_fields, TOOL),
+    "preToolUse": Event(
+        "before_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "agent_message": "" if e.tool.response is None else e.tool.response.text,
+        },
+        TOOL,
+    ),
     "beforeShellExecution": Event("before_tool_use", _shell_fields, "command", _is_command),
     "beforeMCPExecution": Event("before_tool_use", _server_tool_fields, TOOL, _is_servers),
-    "beforeReadFile": Event("before_tool_use", _read_fields, TOOL, lambda e: e.call.name == "read"),
-    "postToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not _is_failure(e)),
-    "postToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, _is_failure),
+    "beforeReadFile": Event(
+        "before_tool_use",
+        lambda e: {
+            "file_path": e.path,
+            "content": _content_of(e.path, e.run),
+            "attachments": [],
+        },
+        TOOL,
+        when=lambda e: e.call.name == "read",
+    ),
+    "postToolUse": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "tool_output": _output_of(e.call, e.execution),
+            **_duration_fields(e),
+        },
+        TOOL,
+        when=lambda e: not _is_failure(e),
+    ),
+    "postToolUseFailure": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "error_message": e.failure,
+            "failure_type": _failure(e.execution),
+            "is_interrupt": is_interrupted(e.execution),
+            **_duration_fields(e),
+        },
+        TOOL,
+        when=_is_failure,
+        observes=True,
+    ),
     "afterShellExecution": Event("after_tool_use", _shell_fields, "command", _is_command),
     "afterMCPExecution": Event("after_tool_use", _server_tool_fields, TOOL, _is_servers),
     "afterFileEdit": Event(
         "after_tool_use",
         lambda e: {"file_path": e.path, "edits": _edits_of(e.shown.input)},
         TOOL,
-        lambda e: e.call.name in ("write", "edit") and not e.has_failed,
+        when=lambda e: e.call.name in ("write", "edit") and not e.has_failed,
     ),
     "afterAgentResponse": Event(
         "after_inference",
         lambda e: {"text": e.response.text, **_tokens(e.response.usage)},
         when=lambda e: bool(e.response.text),
+        observes=True,
     ),
     "afterAgentThought": Event(
-        "after_inference", lambda e: {"text": _thoughts(e)}, when=lambda e: bool(_thoughts(e))
+        "after_inference",
+        lambda e: {"text": _thoughts(e)},
+        when=lambda e: bool(_thoughts(e)),
+        observes=True,
     ),
-    "stop": Event("stop", _stop_fields),
-    "subagentStart": Event("subagent_start", _child_start_fields, "subagent_type"),
+    "stop": Event(
+        "stop",
+        lambda e: {
+            "status": _status(e),
+            "loop_count": e.run.objections,
+            **_tokens(e.ctx.state.counters.usage),
+        },
+        also="agent_failed",
+    ),
+    "subagentStart": Event(
+        "subagent_start",
+        lambda e: {
+            **_child_fields(e),
+            "parent_conversation_id": e.run.session_uuid,
+            "tool_call_id": _call_id(e.child.child_run_id),
+            "subagent_model": e.run.model,
+            "is_parallel_worker": False,
+        },
+        "subagent_type",
+    ),
     "subagentStop": Event("subagent_stop", _child_end_fields, "subagent_type"),
     "preCompact": Event("before_compact", _compaction_fields),
     "sessionEnd": Event("session_end", _session_end_fields),
@@ -367,16 +393,14 @@ _EVENTS = {
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Cursor(EventDialect):
+class Cursor(Dialect):
     """Cursor's protocol."""
 
     name = "cursor"
     transcripts = CursorTranscripts
     objections_in_a_row = None  # each hook has a `loop_limit`
     events = _EVENTS
-    more_points: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
     unsupported = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
-    observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
     is_asked_when_cancelled = True
     tools = ToolNames(_TOOLS, milliseconds=True, mcp="MCP:{tool}")
     has_files = True
@@ -438,7 +462,7 @@ class Cursor(EventDialect):
 
     def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """A result out of the JSON in which hooks see it."""
-        return event_facts.result_of(call, _result_in(call, answer.updated_output))
+        return result_of(call, _result_in(call, answer.updated_output))
 
     def verdict_answer(
         self, handler: Handler, verdict: ModelVerdict, reason: str
@@ -454,13 +478,13 @@ class Cursor(EventDialect):
         """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
         event, found = handler.event, result.answer
         if result.code == 2:
-            said = _fields(event, found or {})
+            said = _fields(event, found or JsonObject())
             reason = said.reason or result.stderr.strip() or "no reason was given"
             return denied(reason, contexts=said.contexts, messages=said.messages)
         if result.code != 0:
-            said = _fields(event, found or {})
+            said = _fields(event, found or JsonObject())
             refuses = said.decision in ("deny", "ask") or said.stops
-            return said if refuses else failed(event_facts.failure_words(result))
+            return said if refuses else failed(result.failure)
         if found is None:
             if result.stdout.strip() and event in _DECIDING:
                 return failed("its output is not JSON")
@@ -468,27 +492,27 @@ class Cursor(EventDialect):
         return _fields(event, found)
 
 
-def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
-    found = {**object_of(found.get("hookSpecificOutput")), **found}
-    to_user = first_text(found, "user_message", "userMessage")
-    to_agent = first_text(found, "agent_message", "agentMessage")
+def _fields(event: str, found: JsonObject) -> ProgramAnswer:
+    found = JsonObject({**found.object("hookSpecificOutput"), **found})
+    to_user = found.text("user_message", "userMessage")
+    to_agent = found.text("agent_message", "agentMessage")
     # Also under the names of older versions and of Claude.
     words = (found.get(key) for key in ("permission", "decision", "permissionDecision"))
     known = ("allow", "deny", "ask", "block")
     decision: Any = next((word for word in words if word in known), "").replace("block", "deny")
     if not to_agent and not to_user:
-        to_agent = first_text(found, "reason", "permissionDecisionReason")
+        to_agent = found.text("reason", "permissionDecisionReason")
     # A question is read by the user, a refusal by the model.
     reason = to_user or to_agent if decision == "ask" else to_agent or to_user
     is_no = found.get("continue") is False
-    followup = first_text(found, "followup_message", "followupMessage")
+    followup = found.text("followup_message", "followupMessage")
     if is_no and event in _DECIDING:
         decision, reason = "deny", (to_user or reason if event == "beforeSubmitPrompt" else reason)
     if event in ("stop", "subagentStop") and followup:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    contexts = [first_text(found, "additional_context", "additionalContext")]
+    contexts = [found.text("additional_context", "additionalContext")]
     contexts += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return ProgramAnswer(
@@ -569,7 +593,7 @@ def _matcher(entry: HookEntry) -> str:
     given = entry.fields.get("matcher")
     if not isinstance(given, dict):
         return text_of(given)
-    found = first_text(given, "tool_name", "command", "subagent_type")
+    found = JsonObject(given).text("tool_name", "command", "subagent_type")
     if not found:
         entry.warn("its matcher is not known here, so the hook runs for everything")
     return found

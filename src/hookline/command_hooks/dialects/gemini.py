@@ -13,37 +13,40 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Line, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    TOOL,
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
 from hookline.command_hooks.dialects.config_files import (
     HookEntry,
     hook_file,
     load_file,
-    texts_field,
     unique,
     without_keys,
 )
-from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     DroppedHook,
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
     RunFacts,
     Warn,
     denied,
-    first_text,
     is_labelled,
-    list_of,
     object_of,
-    text_of,
-    texts_of,
 )
 from hookline.command_hooks.tools import (
+    SHELL_TOOLS,
     NameTest,
     ShownCall,
     ToolForm,
@@ -151,17 +154,12 @@ def _call_line(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> L
 
 
 def _tool_fields(e: EventFacts) -> dict[str, Any]:
-    call = e.call
-    sent = {
-        "tool_name": e.shown.name,
-        "tool_input": e.shown.input,
-        "native_tool_name": call.name,
-    }
-    found = mcp_names(call.name)
+    shown, found = e.shown, mcp_names(e.call.name)
+    sent = {"tool_name": shown.name, "tool_input": shown.input, "native_tool_name": e.call.name}
     if found is None:
         return sent
     named = {"server_name": found[0], "tool_name": found[1]}
-    server = event_facts.server_of(e.tool, lambda w: {"command": w[0], "args": [*w[1:]]})
+    server = e.server(lambda words: {"command": words[0], "args": [*words[1:]]})
     return {**sent, "mcp_context": {**named, **server}}
 
 
@@ -181,7 +179,7 @@ def _notification_fields(e: EventFacts) -> dict[str, Any]:
     if found is not None:
         kind, what = "mcp", "MCP"
         about |= {"serverName": found[0], "toolName": found[1]}
-    elif call.name in event_facts.SHELL_TOOLS:
+    elif call.name in SHELL_TOOLS:
         kind, what = "exec", "execution"
         root = next(iter(find_commands(e.command) or ()), ("",))[0]
         about |= {"command": e.command, "rootCommand": root}
@@ -235,17 +233,9 @@ def _response_fields(e: EventFacts) -> dict[str, Any]:
     return {**_request_fields(e), "llm_response": said}
 
 
-def _turn_end_fields(e: EventFacts) -> dict[str, Any]:
+def _last_prompt(e: EventFacts) -> str:
     said = (m for m in reversed(e.ctx.state.messages) if isinstance(m, UserMessage))
-    return {
-        "prompt": next((m.text for m in said if not m.by), ""),
-        "prompt_response": e.last_words,
-        "stop_hook_active": e.was_kept_going,
-    }
-
-
-def _session_end_fields(e: EventFacts) -> dict[str, Any]:
-    return {"reason": "clear" if event_facts.end_reason(e.ctx) == "clear" else "exit"}
+    return next((m.text for m in said if not m.by), "")
 
 
 def _has_response(e: EventFacts) -> bool:
@@ -253,37 +243,48 @@ def _has_response(e: EventFacts) -> bool:
 
 
 _EVENTS = {
-    "SessionStart": Event(
-        "session_start", lambda e: {"source": event_facts.session_source(e.ctx)}, "source"
-    ),
+    "SessionStart": Event("session_start", lambda e: {"source": e.session_source}, "source"),
     "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "BeforeModel": Event("before_inference", _request_fields),
     "BeforeToolSelection": Event(
-        "before_inference", _request_fields, when=lambda e: not _has_response(e)
+        "before_inference", _request_fields, when=lambda e: not _has_response(e), is_later=True
     ),
     "AfterModel": Event("after_inference", _response_fields, when=_has_response),
     "BeforeTool": Event("before_tool_use", _tool_fields, TOOL),
     "Notification": Event(
-        "permission_request", _notification_fields, "notification_type", lambda e: e.is_undecided
+        "permission_request",
+        _notification_fields,
+        "notification_type",
+        when=lambda e: e.is_undecided,
+        observes=True,
     ),
     "AfterTool": Event("after_tool_use", _tool_result_fields, TOOL),
-    "AfterAgent": Event("stop", _turn_end_fields),
+    "AfterAgent": Event(
+        "stop",
+        lambda e: {
+            "prompt": _last_prompt(e),
+            "prompt_response": e.last_words,
+            "stop_hook_active": e.was_kept_going,
+        },
+    ),
     "PreCompress": Event("before_compact", lambda _e: {"trigger": "auto"}, "trigger"),
-    "SessionEnd": Event("session_end", _session_end_fields, "reason"),
+    "SessionEnd": Event(
+        "session_end",
+        lambda e: {"reason": "clear" if e.session_end == "clear" else "exit"},
+        "reason",
+    ),
 }
 
 
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Gemini(EventDialect):
+class Gemini(Dialect):
     """Gemini CLI's protocol."""
 
     name = "gemini"
     transcripts = GeminiTranscripts
     events = _EVENTS
-    later = frozenset({"BeforeToolSelection"})
-    observing = frozenset({"Notification"})
     has_files = True
     home_folder = ".gemini"
     configuration_folders = (".gemini",)
@@ -371,10 +372,8 @@ class Gemini(EventDialect):
         if result.code == 0:
             return ProgramAnswer(messages=(text,) if text else ())
         if result.code == 1:
-            return ProgramAnswer(
-                messages=(f"Warning: {text}" if text else event_facts.failure_words(result),)
-            )
-        reason = result.stderr.strip() or text or event_facts.failure_words(result)
+            return ProgramAnswer(messages=(f"Warning: {text}" if text else result.failure,))
+        reason = result.stderr.strip() or text or result.failure
         if handler.event in _ADVISORY:
             return ProgramAnswer(messages=(reason,))
         # A turn whose request or response is refused is over.
@@ -383,10 +382,10 @@ class Gemini(EventDialect):
 
     def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """Each answer allows the tools that any of them allows."""
-        configs = [object_of((answer.extra or {}).get("toolConfig")) for answer in answers]
+        configs = [object_of(answer.extra).object("toolConfig") for answer in answers]
         if sum(map(bool, configs)) < 2:
             return answers
-        lists = [list_of(config.get("allowedFunctionNames")) for config in configs]
+        lists = [config.array("allowedFunctionNames") for config in configs]
         names = sorted({str(name) for each in lists for name in each})
         merged = []
         for answer, config in zip(answers, configs, strict=True):
@@ -410,39 +409,36 @@ class Gemini(EventDialect):
         return response_text((answer.extra or {}).get("llm_response"))
 
 
-def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
+def _fields(event: str, found: JsonObject) -> ProgramAnswer:
     # Versions differ in where a field belongs: both places count.
-    specific = {**found, **object_of(found.get("hookSpecificOutput"))}
-    word = "" if event in _ADVISORY else text_of(found.get("decision"))
-    context = first_text(specific, "additionalContext", "additional_context")
+    specific = JsonObject({**found, **found.object("hookSpecificOutput")})
+    word = "" if event in _ADVISORY else found.text("decision")
+    context = specific.text("additionalContext", "additional_context")
     changed = specific.get("tool_input", specific.get("updatedInput"))
-    extra: dict[str, Any] = {
-        key: specific[key]
-        for key in ("llm_request", "llm_response", "toolConfig")
-        if key in specific
-    }
-    tools = object_of(extra.get("toolConfig"))
+    named = ("llm_request", "llm_response", "toolConfig")
+    extra = {key: specific[key] for key in named if key in specific}
+    tools = specific.object("toolConfig")
     if tools:
-        extra["toolConfig"] = {**object_of(tools.get("functionCallingConfig")), **tools}
+        extra["toolConfig"] = {**tools.object("functionCallingConfig"), **tools}
     return ProgramAnswer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
-        reason=text_of(found.get("reason")),
+        reason=found.text("reason"),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
         updated_output=_new_output(specific) if event == "AfterTool" else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
-        messages=texts_of(found.get("systemMessage")),
+        messages=found.texts("systemMessage"),
         stops=(found.get("continue") is False and event not in _ADVISORY)
         or (word in _BLOCKS and event in _MODEL_EVENTS),
-        stop_reason=first_text(found, "stopReason", "reason"),
+        stop_reason=found.text("stopReason", "reason"),
         clears_context=event == "AfterAgent" and specific.get("clearContext") is True,
         extra=extra or None,
     )
 
 
-def _new_output(specific: dict[str, Any]) -> Any:
+def _new_output(specific: JsonObject) -> Any:
     """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
-    wanted = object_of(specific.get("tailToolCallRequest"))
+    wanted = specific.object("tailToolCallRequest")
     if wanted.get("name"):  # not made here, but the model can
         return f"A hook withheld this result and asks for another call: {json.dumps(wanted)}"
     return next((specific[name] for name in names if name in specific), UNCHANGED)
@@ -484,9 +480,9 @@ def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceReques
     return request if made == list(request.messages) else request.with_messages(tuple(made))
 
 
-def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRequest:
+def _with_tools(request: InferenceRequest, tools: JsonObject) -> InferenceRequest:
     mode = str(tools.get("mode", "")).upper()
-    allowed = {str(name) for name in list_of(tools.get("allowedFunctionNames"))}
+    allowed = {str(name) for name in tools.array("allowedFunctionNames")}
     if allowed:
         kept = (
             tool for tool in request.tools if {tool.name, Gemini.tools.name(tool.name)} & allowed
@@ -504,8 +500,8 @@ def response_text(value: Any) -> str | None:
     said = object_of(value)
     if isinstance(said.get("text"), str):
         return str(said["text"])
-    for candidate in list_of(said.get("candidates")):
-        parts = object_of(object_of(candidate).get("content")).get("parts")
+    for candidate in said.array("candidates"):
+        parts = object_of(candidate).object("content").get("parts")
         if isinstance(parts, list):
             return _text_in(parts)
     return None
@@ -526,10 +522,10 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
     file = hook_file(search.source("gemini", level, path), search.warn)
     content, off = file.content, set[str]()
     hooks = content.get("hooks", {})
-    for config in (object_of(content.get("hooksConfig")), object_of(hooks)):
-        off |= {each for each in list_of(config.get("disabled")) if isinstance(each, str)}
+    for config in (content.object("hooksConfig"), object_of(hooks)):
+        off |= {each for each in config.array("disabled") if isinstance(each, str)}
         off |= {"*"} if config.get("enabled") is False else set()
-    if object_of(content.get("tools")).get("enableHooks") is False:
+    if content.object("tools").get("enableHooks") is False:
         off.add("*")
     hooks = without_keys(hooks, _NO_EVENTS)
     return list(file.nested(_group_hooks(hooks, file.warn), _make_hook)), off
@@ -541,7 +537,7 @@ def _group_hooks(hooks: Any, warn: Warn) -> Any:
         warn("'hooks' is a list; each hook runs at the event that it names")
         by_event: dict[str, list[Any]] = {}
         for each in hooks:
-            event = text_of(object_of(each).get("event"))
+            event = object_of(each).text("event")
             by_event.setdefault(event or "?", []).append(each)
         hooks = by_event
     if not isinstance(hooks, dict):
@@ -572,7 +568,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
         timeout=timeout,
         is_sequential=entry.group.get("sequential") is True,
         shell="bash",
-        env=texts_field(entry.fields, "env"),
+        env=entry.fields.strings("env"),
         label=entry.text("name"),
     )
 
@@ -584,12 +580,12 @@ def _is_off(handler: Handler, off: set[str]) -> bool:
 def _extensions(search: HookSearch) -> Iterator[Path]:
     """The directories of the extensions that are on for the project, by name. A linked one has its files elsewhere."""
     directory = search.home / ".gemini" / "extensions"
-    rules = load_file(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
+    rules = load_file(directory / _EXTENSION_RULES, search.warn)
     for each in sorted(directory.glob("*/")):
-        overrides = list_of(object_of(rules.get(each.name)).get("overrides"))
+        overrides = rules.object(each.name).array("overrides")
         if _is_on(overrides, search.project):
-            installed = load_file(each / _EXTENSION_SOURCE, search.warn) or {}
-            source = text_of(installed.get("source"))
+            installed = load_file(each / _EXTENSION_SOURCE, search.warn)
+            source = installed.text("source")
             yield Path(source) if installed.get("type") == "link" and source else each
 
 

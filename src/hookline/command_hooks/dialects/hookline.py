@@ -9,24 +9,27 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    Dialect,
+    Event,
+    EventFacts,
+    all_dialects,
+    dialect_of,
+)
 from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
     HookSource,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
     failed,
-    first_text,
     json_object,
-    text_of,
-    wrong_type,
 )
 from hookline.command_hooks.tools import NAMES, NameTest, ShownCall, names_or_expression
 from hookline.errors import RegistrationError, UsageError
@@ -34,7 +37,6 @@ from hookline.lifecycle import (
     AgentContext,
     FailureHookContext,
     HookPoint,
-    InferenceHookContext,
     SessionHookContext,
     SubagentHookContext,
     ToolHookContext,
@@ -64,14 +66,51 @@ _Word = Annotated[str, msgspec.Meta(min_length=1)]
 _OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
+def _has_happened(e: EventFacts) -> bool:
+    return not (e.ctx.point == HookPoint.AFTER_INFERENCE and e.inference.response is None)
+
+
+def _point_fields(e: EventFacts) -> dict[str, Any]:
+    """The fields of a point: what its context has."""
+    ctx, point, sent = e.ctx, e.ctx.point.value, dict[str, Any]()
+    call, execution = getattr(ctx, "tool_call", None), getattr(ctx, "execution", None)
+    if call is not None:
+        sent |= {"tool_name": call.name, "tool_input": thaw(call.args), "tool_use_id": call.id}
+    if isinstance(ctx, ToolHookContext) and point == "permission_request":
+        sent |= {"reason": ctx.reason, "asked_by": ctx.asked_by}
+    if execution is not None:
+        sent |= {
+            "status": execution.status.value,
+            "result": thaw(execution.result),
+            "text": execution.text,
+        }
+    for key in _PLAIN_FIELDS:
+        value = getattr(ctx, key, None)
+        if isinstance(value, str | int):
+            sent[key] = value
+    if point == "after_inference":
+        sent["response"] = e.response.text
+    if point in ("stop", "should_continue"):
+        sent |= {"objections": ctx.state.counters.objections, "last_message": e.last_words}
+    if isinstance(ctx, SubagentHookContext) and point == "subagent_stop":
+        sent["result"] = getattr(ctx.result, "text", None)
+    if isinstance(ctx, FailureHookContext):
+        sent |= {"error": ctx.error_message, "error_class": str(ctx.error_class)}
+    status = getattr(ctx, "status", None)
+    return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
+
+
 class Hookline(Dialect):
     """Hookline's own protocol. A hook that fails blocks, unless it has `on_failure = "open"`."""
 
     name = "hookline"
     transcripts = ClaudeTranscripts
     objections_in_a_row = None  # the agent has a cap for its own hooks
-    points: ClassVar[dict[str, str]] = {
-        point.value: point.value for point in HookPoint if not point.around
+    events: ClassVar[dict[str, Event]] = {
+        # There is no event after a model that gave no response.
+        point.value: Event(point.value, _point_fields, when=_has_happened)
+        for point in HookPoint
+        if not point.around
     }
     configuration_folders = (".hookline",)
     project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
@@ -83,12 +122,6 @@ class Hookline(Dialect):
     is_strict = True
     caps_objections = False
     fails_closed = True
-
-    def fires(self, event: str, ctx: AgentContext) -> bool:
-        """Not after a model that gave no response."""
-        if event != "after_inference":
-            return True
-        return expect_context(ctx, InferenceHookContext).response is not None
 
     def matcher(self, handler: Handler) -> NameTest:
         return names_or_expression(handler.matcher)
@@ -106,52 +139,18 @@ class Hookline(Dialect):
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:  # noqa: ARG002 - paths stay as the model wrote them
         return ShownCall(call.name, thaw(call.args))
 
-    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
-        """The point, the run, and the fields of the point."""
+    def common_fields(self, event: str, found: EventFacts) -> dict[str, Any]:
+        """The point and the run."""
         return {
-            "point": handler.event,
-            "hook_event_name": handler.event,
-            "run_id": ctx.state.run_id,
-            "session_id": facts.session_id,
-            "transcript_path": facts.transcript,
-            "project": facts.project,
-            "cwd": facts.cwd,
-            **event_facts.agent_fields(ctx),
-            **self._particulars(handler.event, ctx),
+            "point": event,
+            "hook_event_name": event,
+            "run_id": found.ctx.state.run_id,
+            "session_id": found.run.session_id,
+            "transcript_path": found.run.transcript,
+            "project": found.run.project,
+            "cwd": found.run.cwd,
+            **found.agent_fields(),
         }
-
-    def _particulars(self, event: str, ctx: AgentContext) -> dict[str, Any]:
-        sent: dict[str, Any] = {}
-        call = getattr(ctx, "tool_call", None)
-        if call is not None:
-            sent |= {"tool_name": call.name, "tool_input": thaw(call.args), "tool_use_id": call.id}
-        if isinstance(ctx, ToolHookContext) and event == "permission_request":
-            sent |= {"reason": ctx.reason, "asked_by": ctx.asked_by}
-        execution = getattr(ctx, "execution", None)
-        if execution is not None:
-            sent |= {
-                "status": execution.status.value,
-                "result": thaw(execution.result),
-                "text": execution.text,
-            }
-        for key in _PLAIN_FIELDS:
-            value = getattr(ctx, key, None)
-            if isinstance(value, str | int):
-                sent[key] = value
-        response = getattr(ctx, "response", None)
-        if event == "after_inference" and response is not None:
-            sent["response"] = response.text
-        if event in ("stop", "should_continue"):
-            sent |= {
-                "objections": ctx.state.counters.objections,
-                "last_message": event_facts.last_words(ctx.state),
-            }
-        if isinstance(ctx, SubagentHookContext) and event == "subagent_stop":
-            sent["result"] = getattr(ctx.result, "text", None)
-        if isinstance(ctx, FailureHookContext):
-            sent |= {"error": ctx.error_message, "error_class": str(ctx.error_class)}
-        status = getattr(ctx, "status", None)
-        return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         found = super().variables(handler, facts)
@@ -160,9 +159,6 @@ class Hookline(Dialect):
             "HOOKLINE_POINT": handler.event,
             "HOOKLINE_SESSION_ID": facts.session_id,
         }
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        return event_facts.result_of(call, answer.updated_output)
 
     def tools_named(self, handler: Handler) -> Iterator[str]:
         """The tools in a rule and in a matcher of names, without those that are Claude's names."""
@@ -177,14 +173,14 @@ class Hookline(Dialect):
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
         if result.code == 2:
-            found = result.answer or {}
-            reason = text_of(found.get("reason")) or result.stderr.strip() or result.stdout.strip()
+            found = result.answer or JsonObject()
+            reason = found.text("reason") or result.stderr.strip() or result.stdout.strip()
             return denied(reason or "no reason was given")
         if result.code != 0:
-            return failed(event_facts.failure_words(result))
+            return failed(result.failure)
         if result.answer is not None:
             return _fields(result.answer)
-        lines = (json_object(line) or {} for line in result.stdout.splitlines())
+        lines = (json_object(line) or JsonObject() for line in result.stdout.splitlines())
         if any(_SAYING & line.keys() for line in lines):
             return failed("its JSON is mixed with other text: only a JSON object alone is read")
         return ProgramAnswer()
@@ -201,15 +197,15 @@ def tools_called(name: str) -> list[str]:
     return [tool for tool in CLAUDE_TOOLS if name in _names_elsewhere(tool)]
 
 
-def _fields(found: dict[str, Any]) -> ProgramAnswer:
+def _fields(found: JsonObject) -> ProgramAnswer:
     wrong = _wrong(found)
     if wrong:
         return failed(wrong)
-    specific = found.get("hookSpecificOutput") or {}
-    words = [text_of(found.get("decision")), text_of(specific.get("permissionDecision"))]
-    context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
-    message = first_text(found, "message", "systemMessage")
-    reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
+    specific = found.object("hookSpecificOutput")
+    words = [found.text("decision"), specific.text("permissionDecision")]
+    context = found.text("context") or specific.text("additionalContext")
+    message = found.text("message", "systemMessage")
+    reason = found.text("reason") or specific.text("permissionDecisionReason")
     return ProgramAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
@@ -218,20 +214,18 @@ def _fields(found: dict[str, Any]) -> ProgramAnswer:
         contexts=(context,) if context else (),
         messages=(message,) if message else (),
         stops="stop" in words or found.get("continue") is False,
-        stop_reason=text_of(found.get("stopReason")) or reason,
-        prompt=text_of(found.get("prompt")),
+        stop_reason=found.text("stopReason") or reason,
+        prompt=found.text("prompt"),
     )
 
 
-def _wrong(found: dict[str, Any]) -> str:
+def _wrong(found: JsonObject) -> str:
     """What is wrong with an answer; empty if nothing is. One that might be a refusal is never ignored."""
-    specific = found.get("hookSpecificOutput")
-    wrong = wrong_type(found, _FIELDS)
-    if not wrong and isinstance(specific, dict):
-        wrong = wrong_type(specific, _SPECIFIC)
+    specific = found.object("hookSpecificOutput")
+    wrong = found.wrong_type(_FIELDS) or specific.wrong_type(_SPECIFIC)
     if wrong:
         return wrong
-    for word in (found.get("decision"), (specific or {}).get("permissionDecision")):
+    for word in (found.get("decision"), specific.get("permissionDecision")):
         if word is not None and word not in _DECISIONS and word != "stop":
             return (
                 f"'decision' is {word!r}, which is not one of proceed, allow, ask, block and stop"
@@ -360,13 +354,13 @@ def _event(on: str, dialect: Dialect, where: str) -> str:
         raise RegistrationError(
             f"{where} does not say when it runs.", remedy="For example: on = 'before_tool_use'."
         )
-    if on in dialect.points:
+    if on in dialect.events:
         return on
     point = point_named(on, where)
-    found = next((event for event, at in dialect.points.items() if at == point.value), None)
+    found = next((name for name, at in dialect.events.items() if at.point == point.value), None)
     if found is None:
         raise RegistrationError(
             f"{where}: hooks of the dialect {dialect.name} are not asked at {point.value}.",
-            remedy=f"They are at: {', '.join(dialect.points)}.",
+            remedy=f"They are at: {', '.join(dialect.events)}.",
         )
     return found

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import Event, EventFacts, timestamp
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.copilot import (
@@ -32,10 +31,10 @@ from hookline.command_hooks.dialects.copilot import (
     result_text,
     session_end_reason,
 )
-from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -47,6 +46,7 @@ from hookline.command_hooks.tools import (
     NameTest,
     ToolNames,
     names_or_expression,
+    output_text,
     whole_expression,
 )
 from hookline.lifecycle import AgentContext, ToolHookContext
@@ -120,15 +120,6 @@ _ENDS_INSIDE = ("decision", "reason")
 """Fields of an objection; VS Code has them inside of `hookSpecificOutput`."""
 
 
-def _source_fields(e: EventFacts) -> dict[str, Any]:
-    source = event_facts.session_source(e.ctx)
-    return {"source": "new" if source == "startup" else source}
-
-
-def _result_fields(e: EventFacts) -> dict[str, Any]:
-    return {"tool_result": {"result_type": "success", "text_result_for_llm": e.output}}
-
-
 def _error_fields(e: EventFacts) -> dict[str, Any]:
     error = failure(e.error)
     return {"error_context": error.pop("errorContext"), **error}
@@ -140,23 +131,25 @@ class VsCode(Claude):
     name = "vscode"
     events: ClassVar[dict[str, Event]] = {
         **Claude.events,
-        "PermissionRequest": Claude.events["PermissionRequest"]._replace(when=needs_permission),
-        "SessionStart": Claude.events["SessionStart"].with_fields(_source_fields),
-        "PostToolUse": Claude.events["PostToolUse"].with_fields(_result_fields),
+        "PreToolUse": Claude.events["PreToolUse"]._replace(denies_failure=True),
+        "PermissionRequest": Claude.events["PermissionRequest"]._replace(
+            when=needs_permission, also="before_tool_use", denies_failure=True
+        ),
+        "SessionStart": Claude.events["SessionStart"].with_fields(
+            lambda e: {"source": e.session_source.replace("startup", "new")}
+        ),
+        "PostToolUse": Claude.events["PostToolUse"].with_fields(
+            lambda e: {"tool_result": {"result_type": "success", "text_result_for_llm": e.output}}
+        ),
         "Stop": Claude.events["Stop"].with_fields(lambda _e: {"stop_reason": "end_turn"}),
         "SubagentStop": Claude.events["SubagentStop"].with_fields(
             lambda e: {"stop_reason": "end_turn", "agent_name": e.child.name}
         ),
         "SessionEnd": Claude.events["SessionEnd"].with_fields(
-            lambda e: {"reason": session_end_reason(e.ctx)}
+            lambda e: {"reason": session_end_reason(e)}
         ),
         "ErrorOccurred": Event("agent_failed", _error_fields),
     }
-    more_points: ClassVar[dict[str, str]] = {
-        **Claude.more_points,
-        "PermissionRequest": "before_tool_use",
-    }
-    answered_once = frozenset({"PermissionRequest"})
     has_files = False  # Copilot reads them
     home_folder = ""
     expands_env = True
@@ -164,7 +157,6 @@ class VsCode(Claude):
     identity_variables = frozenset({_PROJECT})
     is_claude_code = False
     runs_in_order = True
-    denying = _DENYING
     tools = ToolNames(_TOOLS, milliseconds=True)
     _copilot = Copilot()
 
@@ -217,7 +209,7 @@ class VsCode(Claude):
             name = _name_for(handler, ctx.tool_call) if is_theirs else shown.name
         shown_there: dict[str, Any] = {"tool_name": name}
         if is_theirs and "tool_response" in sent and ctx.execution is not None:
-            shown_there["tool_response"] = event_facts.output_text(ctx.execution)
+            shown_there["tool_response"] = output_text(ctx.execution)
         if reads_camel_case(handler):
             given = sent["tool_input"] if is_theirs else shown.input
             shown_there["toolName"] = name if is_theirs else shown.name
@@ -248,7 +240,7 @@ class VsCode(Claude):
         return read_denying(answer, result)
 
 
-def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
+def _as_claude(event: str, found: JsonObject) -> JsonObject:
     """An answer in Claude's form; Copilot's fields are all at the top."""
     given = found.get("hookSpecificOutput")
     if given is not None and not isinstance(given, dict):
@@ -266,7 +258,7 @@ def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
         specific.setdefault("updatedToolOutput", result_text(found["modifiedResult"]))
     inside = _ENDS_INSIDE if event in ("Stop", "SubagentStop") else ()
     lifted = {key: specific[key] for key in inside if key in specific}
-    made = {**lifted, **found, "hookSpecificOutput": specific}
+    made = JsonObject({**lifted, **found, "hookSpecificOutput": specific})
     if event not in _DENYING and made.get("decision") not in _OBJECTIONS:
         made.pop("decision", None)  # there, only an objection counts
     return made

@@ -9,15 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import Line, ModelVerdict, Transcripts, timestamp
-from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialect import (
+    TOOL,
+    Dialect,
+    Event,
+    EventFacts,
+    Line,
+    ModelVerdict,
+    Transcripts,
+    timestamp,
+)
 from hookline.command_hooks.dialects.claude import settings
 from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of
-from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
+    TITLE,
     UNCHANGED,
     Handler,
     HookSearch,
+    JsonObject,
     Level,
     ProgramAnswer,
     ProgramResult,
@@ -26,15 +35,11 @@ from hookline.command_hooks.handler import (
     denied,
     failed,
     json_line,
-    object_of,
-    text_of,
-    texts_of,
-    wrong_type,
 )
 from hookline.command_hooks.tools import (
     NameTest,
     ToolNames,
-    file_path,
+    is_interrupted,
     mcp_names,
     names_or_expression,
 )
@@ -46,7 +51,9 @@ from hookline.state import (
     AssistantMessage,
     Message,
     StepType,
+    ToolCall,
     ToolMessage,
+    ToolResult,
     Usage,
     UserMessage,
 )
@@ -145,8 +152,7 @@ def _responses(messages: Sequence[Message], state: AgentState, facts: RunFacts) 
             break
         for call, result in zip(step.calls, step.results, strict=False):
             if call.id in wanted and result.is_success:
-                path = file_path(call.args.get("path"), facts.cwd)
-                found.setdefault(call.id, response_of(call, result, path))
+                found.setdefault(call.id, response_of(call, result, facts.cwd))
     return found
 
 
@@ -218,64 +224,16 @@ def _tool_fields(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _notification_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        "message": f"Claude needs your permission to use {e.shown.name}",
-        "title": "Permission needed",
-        "notification_type": "permission_prompt",
-    }
-
-
-def _success_fields(e: EventFacts) -> dict[str, Any]:
-    call = e.call
-    path = file_path(call.args.get("path"), e.run.cwd)
-    return {
-        **_tool_fields(e),
-        "tool_use_id": call.id,
-        "tool_response": response_of(call, e.execution, path),
-        "duration_ms": e.milliseconds,
-    }
-
-
-def _failure_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        **_tool_fields(e),
-        "tool_use_id": e.call.id,
-        "error": error_of(e.execution),
-        "is_interrupt": event_facts.is_interrupted(e.execution),
-        "duration_ms": e.milliseconds,
-    }
-
-
-def _batch_fields(e: EventFacts) -> dict[str, Any]:
-    calls = [
-        {
-            "tool_name": shown.name,
-            "tool_input": shown.input,
-            "tool_use_id": call.id,
-            "tool_response": result.text,
-        }
-        for call, result in zip(e.step.calls, e.step.results, strict=True)
-        for shown in [e.show(call)]
-    ]
-    return {"tool_calls": calls}
-
-
-def _display_fields(e: EventFacts) -> dict[str, Any]:
-    run_id = e.ctx.state.run_id
-    return {
-        "turn_id": as_uuid(run_id),
-        "message_id": as_uuid(f"{run_id}-{e.inference.step_index}"),
-        "index": 0,
-        "final": True,
-        "delta": e.response.text,
-    }
+def _batch_call(e: EventFacts, call: ToolCall, result: ToolResult) -> dict[str, Any]:
+    shown = e.show(call)
+    named = {"tool_name": shown.name, "tool_input": shown.input, "tool_use_id": call.id}
+    return {**named, "tool_response": result.text}
 
 
 def _session_start_fields(e: EventFacts) -> dict[str, Any]:
-    known = {"model": e.run.model, "session_title": event_facts.session_title(e.ctx.state)}
-    source = event_facts.session_source(e.ctx)
-    return {"source": source, **{key: text for key, text in known.items() if text}}
+    title = e.ctx.state.metadata.get(TITLE)
+    known = {"model": e.run.model, "session_title": title if isinstance(title, str) else ""}
+    return {"source": e.session_source, **{key: text for key, text in known.items() if text}}
 
 
 def _stop_fields(e: EventFacts, words: str) -> dict[str, Any]:
@@ -287,30 +245,28 @@ def _stop_fields(e: EventFacts, words: str) -> dict[str, Any]:
     }
 
 
+def _agent_id(run_id: str) -> str:
+    """A child's id without slashes: scripts use it in file names."""
+    return f"a{as_uuid(run_id).replace('-', '')[:16]}"
+
+
 def _child_fields(e: EventFacts) -> dict[str, Any]:
-    return {"agent_id": event_facts.agent_id(e.child.child_run_id), "agent_type": e.child.name}
+    return {"agent_id": _agent_id(e.child.child_run_id), "agent_type": e.child.name}
 
 
-def _child_end_fields(e: EventFacts) -> dict[str, Any]:
-    transcript = {"agent_transcript_path": e.run.child_transcript}
-    return {**_child_fields(e), **transcript, **_stop_fields(e, e.child_text)}
-
-
-def _compaction_fields(e: EventFacts) -> dict[str, Any]:
+def _summary(e: EventFacts) -> str:
     made = (m.text for m in e.ctx.state.messages if isinstance(m, UserMessage) and m.by)
-    return {"trigger": "auto", "compact_summary": next(made, "")}
-
-
-def _run_failure_fields(e: EventFacts) -> dict[str, Any]:
-    return {
-        "error": _ERROR_NAMES.get(e.error.error_class, "unknown"),
-        "error_details": e.error.error_message,
-        "last_assistant_message": f"API Error: {e.error.error_message}",
-    }
+    return next(made, "")
 
 
 _EVENTS = {
-    "SessionStart": Event("session_start", _session_start_fields, "source"),
+    "SessionStart": Event(
+        "session_start",
+        _session_start_fields,
+        "source",
+        also="before_inference",
+        after_summary=True,
+    ),
     "UserPromptSubmit": Event(
         "prompt_submit", lambda e: {"prompt": e.prompt, "user_prompt": e.prompt}
     ),
@@ -321,31 +277,98 @@ _EVENTS = {
         "permission_request", lambda e: {**_tool_fields(e), "permission_suggestions": []}, TOOL
     ),
     "Notification": Event(
-        "permission_request", _notification_fields, "notification_type", lambda e: e.is_undecided
+        "permission_request",
+        lambda e: {
+            "message": f"Claude needs your permission to use {e.shown.name}",
+            "title": "Permission needed",
+            "notification_type": "permission_prompt",
+        },
+        "notification_type",
+        when=lambda e: e.is_undecided,
+        observes=True,
     ),
-    "PostToolUse": Event("after_tool_use", _success_fields, TOOL, lambda e: not e.has_failed),
-    "PostToolUseFailure": Event("after_tool_use", _failure_fields, TOOL, lambda e: e.has_failed),
-    "PostToolBatch": Event("after_step", _batch_fields, when=lambda e: bool(e.step.calls)),
+    "PostToolUse": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "tool_use_id": e.call.id,
+            "tool_response": response_of(e.call, e.execution, e.run.cwd),
+            "duration_ms": e.milliseconds,
+        },
+        TOOL,
+        when=lambda e: not e.has_failed,
+    ),
+    "PostToolUseFailure": Event(
+        "after_tool_use",
+        lambda e: {
+            **_tool_fields(e),
+            "tool_use_id": e.call.id,
+            "error": error_of(e.execution),
+            "is_interrupt": is_interrupted(e.execution),
+            "duration_ms": e.milliseconds,
+        },
+        TOOL,
+        when=lambda e: e.has_failed,
+    ),
+    "PostToolBatch": Event(
+        "after_step",
+        lambda e: {
+            "tool_calls": [
+                _batch_call(e, *each) for each in zip(e.step.calls, e.step.results, strict=True)
+            ]
+        },
+        when=lambda e: bool(e.step.calls),
+    ),
     "MessageDisplay": Event(
-        "after_inference", _display_fields, when=lambda e: bool(e.response.text)
+        "after_inference",
+        lambda e: {
+            "turn_id": as_uuid(e.ctx.state.run_id),
+            "message_id": as_uuid(f"{e.ctx.state.run_id}-{e.inference.step_index}"),
+            "index": 0,
+            "final": True,
+            "delta": e.response.text,
+        },
+        when=lambda e: bool(e.response.text),
+        observes=True,
+        displays=True,
     ),
     "Stop": Event("stop", lambda e: _stop_fields(e, e.last_words)),
     "SubagentStart": Event("subagent_start", _child_fields, "agent_type"),
-    "SubagentStop": Event("subagent_stop", _child_end_fields, "agent_type"),
+    "SubagentStop": Event(
+        "subagent_stop",
+        lambda e: {
+            **_child_fields(e),
+            "agent_transcript_path": e.run.child_transcript,
+            **_stop_fields(e, e.child_text),
+        },
+        "agent_type",
+    ),
     "PreCompact": Event(
         "before_compact",
         lambda e: {"trigger": "auto", "custom_instructions": e.compaction.instructions},
         "trigger",
     ),
-    "PostCompact": Event("before_inference", _compaction_fields, "trigger"),
-    "StopFailure": Event("agent_failed", _run_failure_fields, "error"),
-    "SessionEnd": Event(
-        "session_end", lambda e: {"reason": event_facts.end_reason(e.ctx)}, "reason"
+    "PostCompact": Event(
+        "before_inference",
+        lambda e: {"trigger": "auto", "compact_summary": _summary(e)},
+        "trigger",
+        observes=True,
+        after_summary=True,
     ),
+    "StopFailure": Event(
+        "agent_failed",
+        lambda e: {
+            "error": _ERROR_NAMES.get(e.error.error_class, "unknown"),
+            "error_details": e.error.error_message,
+            "last_assistant_message": f"API Error: {e.error.error_message}",
+        },
+        "error",
+    ),
+    "SessionEnd": Event("session_end", lambda e: {"reason": e.session_end}, "reason"),
 }
 
 
-class Claude(EventDialect):
+class Claude(Dialect):
     """Claude Code's protocol."""
 
     name = "claude"
@@ -357,10 +380,6 @@ class Claude(EventDialect):
         "ConfigChange CwdChanged FileChanged DirectoryAdded WorktreeCreate WorktreeRemove Elicitation "
         "ElicitationResult".split()
     )
-    more_points: ClassVar[dict[str, str]] = {"SessionStart": "before_inference"}
-    after_compaction = frozenset({"SessionStart", "PostCompact"})
-    observing = frozenset({"Notification", "MessageDisplay", "PostCompact"})
-    displaying = frozenset({"MessageDisplay"})
     has_files = True
     home_folder = ".claude"
     configuration_folders = (".claude",)
@@ -382,11 +401,9 @@ class Claude(EventDialect):
     # --- files --------------------------------------------------------------------------------------
 
     def find(self, search: HookSearch) -> Iterable[Handler]:
-        """The settings files of all levels, plugins and pages."""
         return settings.find_hooks(search)
 
     def find_named(self, search: HookSearch) -> Iterable[Handler]:
-        """Settings files, plugins and pages that are named."""
         return settings.find_named_hooks(search)
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
@@ -430,7 +447,7 @@ class Claude(EventDialect):
             "permission_mode": found.run.permission_mode,
             "hook_event_name": event,
             **(prompt_id if self.is_claude_code and not is_around else {}),
-            **event_facts.agent_fields(found.ctx, event_facts.agent_id),
+            **found.agent_fields(_agent_id),
         }
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
@@ -478,18 +495,18 @@ class Claude(EventDialect):
         if problem and result.code != 2:
             return failed(f"its output does not fit: {problem}")
         if result.code == 2:
-            return self._read_block(event, result, {} if found is None or problem else found)
+            return self._read_block(
+                event, result, JsonObject() if found is None or problem else found
+            )
         if found is not None:
             return self.fields(event, found)
         if result.code != 0:
-            return failed(event_facts.failure_words(result))
+            return failed(result.failure)
         if event in _TEXT_IS_CONTEXT and result.stdout.strip():
             return ProgramAnswer(contexts=(result.stdout.strip(),))
         return ProgramAnswer()
 
-    def _read_block(
-        self, event: str, result: ProgramResult, found: dict[str, Any]
-    ) -> ProgramAnswer:
+    def _read_block(self, event: str, result: ProgramResult, found: JsonObject) -> ProgramAnswer:
         """Exit code 2 blocks whatever the JSON says; the other fields of the JSON count."""
         said = self.fields(event, found)
         reason = said.reason if said.decision == "deny" and said.reason else result.stderr.strip()
@@ -505,48 +522,44 @@ class Claude(EventDialect):
         kept["messages"] = (*kept["messages"], reason)
         return ProgramAnswer(**kept)
 
-    def fields(self, event: str, found: dict[str, Any]) -> ProgramAnswer:
+    def fields(self, event: str, found: JsonObject) -> ProgramAnswer:
         """The fields of an answer at an event."""
-        specific = found.get("hookSpecificOutput") or {}
+        specific = found.object("hookSpecificOutput")
         decision, reason = self._decision(event, found, specific)
-        context = (
-            specific.get("additionalContext")
-            or found.get("additionalContext")
-            or found.get("additional_context")
-        )
+        context = specific.texts("additionalContext")
         outputs = ("updatedToolOutput", "updatedMCPToolOutput")
         output = next((specific[key] for key in outputs if key in specific), UNCHANGED)
         updated, interrupts = specific.get("updatedInput"), None
         if event == "PermissionRequest":  # a refusal may also end the run
-            given = object_of(specific.get("decision"))
+            given = specific.object("decision")
             updated, interrupts = given.get("updatedInput", updated), given.get("interrupt")
         return ProgramAnswer(
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
             updated_output=output if event in _FEEDBACK else UNCHANGED,
-            contexts=texts_of(context),
-            messages=texts_of(found.get("systemMessage")),
+            contexts=context or found.texts("additionalContext", "additional_context"),
+            messages=found.texts("systemMessage"),
             stops=found.get("continue") is False or interrupts is True,
-            stop_reason=text_of(found.get("stopReason")),
-            prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
-            terminal=text_of(found.get("terminalSequence")),
-            display=text_of(specific.get("displayContent")) if event in self.displaying else "",
-            title=text_of(specific.get("sessionTitle")) if event in _TITLING else "",
+            stop_reason=found.text("stopReason"),
+            prompt=specific.text("initialUserMessage") if event == "SessionStart" else "",
+            terminal=found.text("terminalSequence"),
+            display=specific.text("displayContent") if self.events[event].displays else "",
+            title=specific.text("sessionTitle") if event in _TITLING else "",
         )  # fmt: skip
 
-    def _decision(self, event: str, found: dict[str, Any], specific: dict[str, Any]) -> Any:
+    def _decision(self, event: str, found: JsonObject, specific: JsonObject) -> Any:
         if event == "PreToolUse" and specific.get("permissionDecision"):
-            return specific["permissionDecision"], text_of(specific.get("permissionDecisionReason"))
+            return specific["permissionDecision"], specific.text("permissionDecisionReason")
         if event == "PermissionRequest":
-            given = object_of(specific.get("decision"))
+            given = specific.object("decision")
             if given.get("behavior") in ("allow", "deny"):
-                return given["behavior"], text_of(given.get("message"))
+                return given["behavior"], given.text("message")
             return "", ""
-        word = _DECISIONS.get(text_of(found.get("decision")), "")
+        word = _DECISIONS.get(found.text("decision"), "")
         if word == "allow" and event != "PreToolUse":
             word = ""
-        return word, text_of(found.get("reason"))
+        return word, found.text("reason")
 
     def can_detach(self, handler: Handler) -> bool:
         """A program may say `{"async": true}`, while there is a run beside which it can continue."""
@@ -584,10 +597,10 @@ class Claude(EventDialect):
         return {**ends, **blocked} if event == "PostToolUse" else blocked
 
 
-def wrong_field(found: dict[str, Any]) -> str:
+def wrong_field(found: JsonObject) -> str:
     """What is wrong with an answer; unknown fields are not."""
-    specific = found.get("hookSpecificOutput") or {}
-    problem = wrong_type(found, _FIELDS) or wrong_type(specific, _SPECIFIC)
+    specific = found.object("hookSpecificOutput")
+    problem = found.wrong_type(_FIELDS) or specific.wrong_type(_SPECIFIC)
     if problem:
         return problem
     decision, word = specific.get("permissionDecision"), found.get("decision")

@@ -16,7 +16,6 @@ from hookline.command_hooks.dialects.config_files import (
     about,
     hook_file,
     load_file,
-    texts_field,
     unique,
 )
 from hookline.command_hooks.handler import (
@@ -24,9 +23,9 @@ from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
     HookSource,
+    JsonObject,
     Level,
     Warn,
-    list_of,
     object_of,
     own_directory,
     text_of,
@@ -59,7 +58,7 @@ class ClaudeSettings(NamedTuple):
 
     level: Level
     handlers: tuple[Handler, ...]
-    content: Mapping[str, Any]
+    content: JsonObject
 
 
 def find_hooks(search: HookSearch) -> list[Handler]:
@@ -109,13 +108,13 @@ def _own_directory(home: Path) -> Path:
 
 
 def _pages(search: HookSearch) -> Iterator[ClaudeSettings]:
-    return (ClaudeSettings(page.level, page.handlers, {}) for page in search.pages)
+    return (ClaudeSettings(page.level, page.handlers, JsonObject()) for page in search.pages)
 
 
 def _settings_file(path: Path, level: Level, search: HookSearch) -> ClaudeSettings:
     file = hook_file(search.source("claude", level, path), search.warn)
     handlers = file.nested(file.content.get("hooks", {}), make_hook)
-    said = [name for name, value in object_of(file.content.get("permissions")).items() if value]
+    said = [name for name, value in file.content.object("permissions").items() if value]
     if said:
         remedy = "write rules into [approvals] of hookline.toml"
         file.warn(f"its 'permissions' ({', '.join(said)}) are not read; {remedy}")
@@ -150,7 +149,7 @@ def _with_env(found: list[ClaudeSettings]) -> list[ClaudeSettings]:
     secret, is not for those."""
     env: dict[bool, dict[str, str]] = {True: {}, False: {}}
     for settings in found:  # of several files, the last one counts
-        env[settings.level.is_repository].update(texts_field(settings.content, "env"))
+        env[settings.level.is_repository].update(settings.content.strings("env"))
     return [
         settings._replace(
             handlers=tuple(
@@ -206,11 +205,11 @@ def _plugins(search: HookSearch) -> dict[Path, Level]:
 
 
 def _plugin(
-    root: Path, level: Level, search: HookSearch, settings: Iterable[Mapping[str, Any]] = ()
+    root: Path, level: Level, search: HookSearch, settings: Iterable[JsonObject] = ()
 ) -> ClaudeSettings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
     plugin = Plugin(root, search, [_MANIFEST])
-    name = text_of(plugin.manifest.get("name")) or root.name
+    name = plugin.manifest.text("name") or root.name
     data = _own_directory(search.home) / "plugins" / "data" / name
     path, label = str(root / plugin.usual), f"{name}/hooks.json"
     source = HookSource("claude", level, path, label, str(root), str(data))
@@ -221,7 +220,7 @@ def _plugin(
     # The user's choices may be secret: a repository's plugin has the defaults.
     options = _options(plugin.manifest, name, () if level.is_repository else settings)
     equipped = (_with_options(each, options, plugin.warn) for each in handlers)
-    return ClaudeSettings(level, tuple(each for each in equipped if each is not None), {})
+    return ClaudeSettings(level, tuple(each for each in equipped if each is not None), JsonObject())
 
 
 def _installed_plugins(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[Path]:
@@ -229,13 +228,13 @@ def _installed_plugins(found: Iterable[ClaudeSettings], search: HookSearch) -> I
     enabled: dict[str, Any] = {}
     for settings in found:
         if not settings.level.is_repository:
-            enabled |= object_of(settings.content.get("enabledPlugins"))
+            enabled |= settings.content.object("enabledPlugins")
     wanted = [name for name, value in enabled.items() if value is True]
     if not wanted:
         return
     folder = _own_directory(search.home) / "plugins"
     warn = about("~/.claude/plugins/installed_plugins.json", search.warn)
-    known = object_of((load_file(folder / "installed_plugins.json", warn) or {}).get("plugins"))
+    known = load_file(folder / "installed_plugins.json", warn).object("plugins")
     for name, entry in known.items():
         for each in entry if isinstance(entry, list) else [entry]:
             path = object_of(each).get("installPath")
@@ -253,29 +252,27 @@ def _in_marketplaces(wanted: Iterable[str], directory: Path, warn: Warn) -> Iter
             continue
         root = directory / marketplace
         about_it = about(f"~/.claude/plugins/marketplaces/{marketplace}", warn)
-        content = load_file(root / ".claude-plugin" / "marketplace.json", about_it) or {}
-        base = text_of(object_of(content.get("metadata")).get("pluginRoot"))
-        for entry in map(object_of, list_of(content.get("plugins"))):
+        content = load_file(root / ".claude-plugin" / "marketplace.json", about_it)
+        base = text_of(content.object("metadata").get("pluginRoot"))
+        for entry in map(object_of, content.array("plugins")):
             if entry.get("name") != name:
                 continue
-            source = text_of(entry.get("source"))
+            source = entry.text("source")
             path = (root / ("" if source.startswith("./") else base) / source).resolve()
             if source and path.is_relative_to(root.resolve()) and path.is_dir():
                 yield path
 
 
-def _options(
-    manifest: Mapping[str, Any], name: str, contents: Iterable[Mapping[str, Any]]
-) -> dict[str, str]:
+def _options(manifest: JsonObject, name: str, contents: Iterable[JsonObject]) -> dict[str, str]:
     """The options of a plugin (`userConfig`): the defaults of the manifest, and what settings say."""
     found: dict[str, Any] = {}
-    for key, option in object_of(manifest.get("userConfig")).items():
+    for key, option in manifest.object("userConfig").items():
         if "default" in object_of(option):
             found[key] = option["default"]
     for content in contents:
-        for plugin, config in object_of(content.get("pluginConfigs")).items():
+        for plugin, config in content.object("pluginConfigs").items():
             if str(plugin).partition("@")[0] == name:
-                found |= object_of(object_of(config).get("options"))
+                found |= object_of(config).object("options")
     return {
         key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for key, value in found.items()

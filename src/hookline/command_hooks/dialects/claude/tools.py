@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hookline.command_hooks.dialects.event_facts import (
+from hookline.command_hooks.tools import (
     SHELL_TOOLS,
+    ToolForm,
     failure_text,
+    file_path,
     output_text,
     was_ended,
 )
-from hookline.command_hooks.tools import ToolForm
 from hookline.state import ToolCall, ToolResult, thaw
 
 FILE_KEYS = {"path": "file_path"}
@@ -37,11 +38,7 @@ TOOLS: dict[str, ToolForm] = {
     "glob": ToolForm("Glob", {}),
     "search": ToolForm("Grep", SEARCH_KEYS),
     "todo_write": ToolForm("TodoWrite", {"items": "todos", "tasks": "todos"}),
-    "spawn_subagent": ToolForm(
-        "Agent",
-        {"agent": "subagent_type"},
-        ("Task",),
-    ),
+    "spawn_subagent": ToolForm("Agent", {"agent": "subagent_type"}, ("Task",)),
     "load_skill": ToolForm("Skill", {"name": "skill"}),
     "web_fetch": ToolForm("WebFetch", {}),
     "fetch": ToolForm("WebFetch", {}),
@@ -52,13 +49,13 @@ _AT_LINE = re.compile(r" at lines? (\d+)")
 _OF_LINES = re.compile(r"^\[lines? .* of (\d+)\b.*\]$", re.M)
 
 
-def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
-    """The result of a call. `path` is the file that the call is about."""
+def response_of(call: ToolCall, execution: ToolResult, cwd: str) -> Any:
+    """The result of a call, in the form of the tool there."""
     if not execution.is_success and call.name not in SHELL_TOOLS:
         return execution.text
     made = _FORMS.get(call.name)
     if made is not None:
-        return made(call, execution, path)
+        return made(call, execution, file_path(call.args.get("path"), cwd))
     given = thaw(execution.result)
     if call.name.startswith("mcp__") and isinstance(given, str):
         return _text_blocks(given)

@@ -10,8 +10,8 @@ import pytest
 from hookline import AgentBuilder, FailureHookContext, HookOutcome, HookPoint, ToolHookContext
 from hookline.capabilities import Bash, Files
 from hookline.command_hooks import (
+    Dialect,
     Event,
-    EventDialect,
     EventFacts,
     Handler,
     HookSource,
@@ -21,7 +21,7 @@ from hookline.command_hooks import (
 )
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.claude.tools import error_of
-from hookline.command_hooks.dialects.event_facts import failure_text, output_text, plain_lines
+from hookline.command_hooks.tools import failure_text, output_text, plain_lines
 from hookline.state import (
     AgentState,
     InferenceResponse,
@@ -276,8 +276,10 @@ def events() -> list[tuple[str, str]]:
     return [
         (name, event)
         for name, dialect in all_dialects().items()
-        for event, point in dialect.points.items()
-        if name != "hookline" and point not in NEEDS_MORE and event not in ("notify", "PostCompact")
+        for event, about in dialect.events.items()
+        if name != "hookline"
+        and about.point not in NEEDS_MORE
+        and event not in ("notify", "PostCompact")
     ]
 
 
@@ -373,7 +375,7 @@ def test_what_a_server_gave_is_in_the_form_of_servers(
 
 # --- contexts of all points -----------------------------------------------------------------------------
 
-EVENTS = [(name, event) for name, dialect in all_dialects().items() for event in dialect.points]
+EVENTS = [(name, event) for name, dialect in all_dialects().items() for event in dialect.events]
 
 
 @pytest.mark.parametrize(("name", "event"), EVENTS)
@@ -420,7 +422,7 @@ def test_the_command_and_the_file_do_not_depend_on_names(
 ) -> None:
     """A dialect may call them as it likes."""
 
-    class Renaming(EventDialect):
+    class Renaming(Dialect):
         name = "renaming"
         events: ClassVar[dict[str, Event]] = {"tool": Event("before_tool_use")}
         tools = ToolNames(
