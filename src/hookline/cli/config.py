@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline import capabilities
-from hookline.cli.assembly.capabilities import capability_names, options_of, schema_of
+from hookline.cli.assembly.capabilities import capability_names, options_schema
 from hookline.cli.assembly.packages import packaged_capabilities
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
@@ -67,17 +66,8 @@ def full_schema(packaged: Iterable[str] = ()) -> dict[str, Any]:
 
     `packaged` are the names of capabilities whose options are not known, because their packages are not imported.
     """
-
-    def options(kind: Any) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "description": (inspect.getdoc(kind) or "").partition("\n")[0],
-            "properties": {option: schema_of(kind, option) for option in options_of(kind)},
-            "additionalProperties": False,
-        }
-
     kinds = {name: getattr(capabilities, kind) for name, kind in sorted(capability_names().items())}
-    known = {name: options(kind) for name, kind in kinds.items()}
+    known = {name: options_schema(kind) for name, kind in kinds.items()}
     return json_schema(_points(), {**{name: {"type": "object"} for name in packaged}, **known})
 
 

@@ -290,7 +290,8 @@ class Console:
         else:
             self._print_answer(result)
         if result.status is RunStatus.PAUSED:
-            self._print_questions(result.pending, result.run_id)
+            again = self._resume_command(result.run_id) if self.is_saved else ""
+            show_questions(self.screen, result.pending, again)
         if self._json:
             return code
         if not self._quiet:
@@ -325,17 +326,6 @@ class Console:
                 f"To continue from there: {self._reopen_command(result)}"
             )
         return code
-
-    def _print_questions(self, pending: Sequence[PendingApproval], run_id: str) -> None:
-        for question in pending:
-            waiting = f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
-            self.screen.say(self.screen.wrap(f"{waiting}{printable(question.reason)}"))
-        if not self.is_saved:
-            self.screen.say("nobody can answer: the run was not saved (--no-save).")
-            return
-        for question in pending:
-            self.screen.say(f"  yes: {self._resume_command(run_id)} --allow '{question.id}'")
-            self.screen.say(f"  no:  {self._resume_command(run_id)} --deny '{question.id}'")
 
     def _resume_command(self, run_id: str, without: str = "model_settings") -> str:
         # A setting of the model may be its key, which is not shown.
@@ -402,6 +392,21 @@ class Console:
             by = f" by '{printable(outcome.resolved_by)}'" if outcome.resolved_by else ""
             reason = f": {printable(outcome.reason)}" if outcome.reason else ""
         return f"stopped{by}, {stop.value if stop else ''}{reason}"
+
+
+def show_questions(screen: Screen, pending: Sequence[PendingApproval], command: str) -> None:
+    """Show what a run waits for, and the commands that answer. Without a command nobody can."""
+    for question in pending:
+        waiting = (
+            f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
+        )
+        screen.say(screen.wrap(f"{waiting}{printable(question.reason)}"))
+    if not command:
+        screen.say("nobody can answer: the run was not saved (--no-save).")
+        return
+    for question in pending:
+        screen.say(f"  yes: {command} --allow '{question.id}'")
+        screen.say(f"  no:  {command} --deny '{question.id}'")
 
 
 def answers_from_flags(

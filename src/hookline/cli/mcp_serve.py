@@ -10,7 +10,7 @@ import sys
 
 from hookline.cli.exits import Exit
 from hookline.cli.target import open_target
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import print_text, report
 from hookline.errors import HooklineError
 from hookline.mcp import serve_http, serve_stdio
 
@@ -40,7 +40,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
                 else:
                     await serve_http(agent, *arguments.http, **says, on_listening=_announce)
             except HooklineError as error:  # not wrong use: a port is taken, for example
-                print_text(f"hookline: {error}", sys.stderr)
+                report(str(error))
                 return Exit.FAILED
     return Exit.DONE
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hookline.cli.exits import Exit
 from hookline.cli.guards import can_ask
 from hookline.cli.model_choice import ask_for_model, check_name
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import print_text, report
 from hookline.config import load
 from hookline.config.locations import own_file
 from hookline.config.own_file import write_model
@@ -63,7 +63,7 @@ def fetch_model(arguments: argparse.Namespace) -> int:
         if not fetch(weights):
             print_text(f"{weights.title} is here already.", sys.stderr)
     except KeyboardInterrupt:
-        print_text("hookline: interrupted; nothing was kept.", sys.stderr)
+        report("interrupted; nothing was kept.")
         return Exit.INTERRUPTED
     print(weights.path)
     return Exit.DONE
@@ -89,7 +89,7 @@ def _download(name: str, sha256: str) -> int:
         model = download(name, sha256=sha256, progress=bar)
     except KeyboardInterrupt:
         bar.end()
-        print_text("hookline: interrupted; the same command continues there.", sys.stderr)
+        report("interrupted; the same command continues there.")
         return Exit.INTERRUPTED
     finally:
         bar.end()
@@ -106,11 +106,11 @@ def use_model(arguments: argparse.Namespace) -> int:
     model = check_name(arguments.name) if arguments.name else ask_for_model()
     path = own_file(os.environ)
     write_model(path, model)
-    print_text(f"hookline: the model is {printable(model)} ({path}).", sys.stderr)
+    report(f"the model is {model} ({path}).")
     with contextlib.suppress(ConfigError):  # another command reports it
         where = load(Path.cwd()).where("model")
         if not where.startswith(str(path)):
-            print_text(f"hookline: here, {printable(where)} names another.", sys.stderr)
+            report(f"here, {where} names another.")
     return Exit.DONE
 
 

@@ -6,7 +6,6 @@ import copy
 import itertools
 import os
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -14,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 
 from hookline.cli.assembly.verification import load_verified
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import report
 from hookline.config import Layer, Settings
 from hookline.config.layers import Merged, put
 from hookline.config.load import NO_FLAGS
@@ -202,7 +201,7 @@ def inherit_flags(
     invocation = Invocation.of(state)
     inherited = invocation.inherit(flags)
     if inherited and not quiet:
-        print_text(f"hookline: using the flags of run {run_id}: {printable(inherited)}", sys.stderr)
+        report(f"using the flags of run {run_id}: {inherited}")
     flags = invocation.flags_with(flags)
     return flags, invocation.settings(flags, bare=settings.is_bare)
 

@@ -27,7 +27,7 @@ from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
-from hookline.cli.terminal import fit_text, list_width, print_text, printable
+from hookline.cli.terminal import fit_text, list_width, print_text, printable, report
 from hookline.config import load
 from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError
 from hookline.journal import (
@@ -89,8 +89,9 @@ def _why_waiting(arguments: argparse.Namespace, infos: list[RunInfo]) -> dict[st
         with queue_of(arguments, warns=False) as journal:
             return journal.why_waiting_sync(*infos)
     except AccessDeniedError:
-        why = "why runs wait is not shown: this role may not see the queue (docs/scaling.md lists rights)"
-        print_text(f"hookline: {why}.", sys.stderr)
+        report(
+            "why runs wait is not shown: this role may not see the queue (docs/scaling.md lists rights)."
+        )
     except HooklineError:
         pass  # there is no queue
     return {}

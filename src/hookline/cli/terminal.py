@@ -141,6 +141,11 @@ def print_text(text: str, stream: TextIO | None = None, *, indent: int | None = 
     print(text, file=out)
 
 
+def report(text: str) -> None:
+    """Print a line of the command itself on standard error. The text may be of others."""
+    print_text(f"hookline: {printable(text)}", sys.stderr)
+
+
 def _wrapped_lines(text: str, indent: int | None) -> Iterator[str]:
     room = width()
     for line in text.split("\n"):

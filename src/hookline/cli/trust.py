@@ -97,9 +97,8 @@ class ProjectTrust:
         for layer in self._layers:
             refuse_endpoints(layer)
         self._prints = fingerprints(project, self._layers)
-        self._pages = pages_of(project, self._layers)
-        self._hooks = TrustedHooks.find(project, **self._pages)
-        self._foreign = describe_foreign_hooks(project, self._pages)
+        self._foreign = ForeignHooks(project, self._layers)
+        self._hooks = self._foreign.trusted
         files = (*(Path(layer.name) for layer in self._layers), *named_files(project, self._layers))
         self._texts = read_texts(project, files)
 
@@ -112,9 +111,8 @@ class ProjectTrust:
     def status(self) -> TrustStatus:
         """Whether the configuration and the hooks in other agents' files are trusted; the worse of the two."""
         of_files = self._trust.status(self.project, self._prints)
-        of_hooks = hook_trust_status(self.project, self._hooks, self._foreign)
         worst_first = ("CHANGED", "UNKNOWN", "TRUSTED", "NOTHING")
-        return min(of_files, of_hooks, key=lambda each: worst_first.index(each.name))
+        return min(of_files, self._foreign.status, key=lambda each: worst_first.index(each.name))
 
     @property
     def changes(self) -> list[str]:
@@ -137,7 +135,7 @@ class ProjectTrust:
             state = "changed" if name in self._hooks.texts else "no longer bound"
             state = state if (self.project / name).exists() else "gone"
             yield f"{printable(name)}  ({state})"
-        yield from self._foreign
+        yield from self._foreign.lines
         for layer in self._layers:
             yield from _describe(layer.data, self.project)
 
@@ -173,7 +171,7 @@ class ProjectTrust:
         is_inside = self._trust.find_above(self.project, os.environ) is not None
         if self._prints or is_inside or self._trust.is_known(self.project):
             self._trust.approve(self.project, self._prints, self._texts)
-        if self._foreign or TrustStore().was_trusted(self.project):
+        if self._foreign.lines or TrustStore().was_trusted(self.project):
             TrustStore().approve(self._hooks)
 
 
@@ -207,7 +205,30 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
 # --- hooks in other agents' files, and of pages -------------------------------------------------------
 
 
-def pages_of(project: Path, layers: list[Layer]) -> Pages:
+class ForeignHooks:
+    """The hooks in other agents' files of a project, and in its subagents, skills and plugins."""
+
+    def __init__(self, project: Path, layers: list[Layer]) -> None:
+        pages = _pages_of(project, layers)
+        self._project = project
+        self.trusted = TrustedHooks.find(project, **pages)
+        """What trust in them is bound to, as it is now."""
+        self.lines = _describe_foreign_hooks(project, pages)
+        """What there is, in words."""
+
+    @property
+    def status(self) -> TrustStatus:
+        """Whether they are trusted."""
+        store, project = TrustStore(), self._project
+        if not self.lines:
+            is_gone = store.has_lost(project) or bool(store.pages(project))
+            return TrustStatus.CHANGED if is_gone else TrustStatus.NOTHING
+        if store.is_trusted(project) and store.pages(project) == self.trusted.pages:
+            return TrustStatus.TRUSTED
+        return TrustStatus.CHANGED if store.was_trusted(project) else TrustStatus.UNKNOWN
+
+
+def _pages_of(project: Path, layers: list[Layer]) -> Pages:
     """The places of subagents, skills and plugins that files of the project or of the user name."""
     own = own_file(os.environ)
     plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
@@ -219,18 +240,7 @@ def pages_of(project: Path, layers: list[Layer]) -> Pages:
     return found
 
 
-def hook_trust_status(project: Path, hooks: TrustedHooks, foreign: list[str]) -> TrustStatus:
-    """Whether the hooks in other agents' files, and those of pages, are trusted."""
-    store = TrustStore()
-    if not foreign:
-        is_gone = store.has_lost(project) or bool(store.pages(project))
-        return TrustStatus.CHANGED if is_gone else TrustStatus.NOTHING
-    if store.is_trusted(project) and store.pages(project) == hooks.pages:
-        return TrustStatus.TRUSTED
-    return TrustStatus.CHANGED if store.was_trusted(project) else TrustStatus.UNKNOWN
-
-
-def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
+def _describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
     """Lines about the hooks in other agents' files of the project, and in its subagents and skills."""
     usual = page_folders(project)
     found = CommandHooks.discover(
