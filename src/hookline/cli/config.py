@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import print_note, print_text, printable
 from hookline.config import json_schema, load
 from hookline.config.layers import leaves, write_path
 from hookline.config.locations import PROJECT_FILES, own_file, project_of
@@ -44,8 +43,7 @@ def show_settings(arguments: argparse.Namespace) -> int:
             shown = value if value == "[hidden]" else json.dumps(value, ensure_ascii=False)
             print_text(printable(f"{key:<{widest}} = {shown}  # {where}"), indent=4)
     for held in settings.held:
-        text = f"not in force until trusted: {held.setting}  # {held.where}"
-        print_text(printable(text), sys.stderr)
+        print_note(f"not in force until trusted: {held.setting}  # {held.where}")
     return Exit.DONE
 
 

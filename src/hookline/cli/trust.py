@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.command_hooks import VARIABLE, pages_in
 from hookline.cli.assembly.verification import verify
 from hookline.cli.exits import Exit
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import print_note, print_text, printable
 from hookline.command_hooks import (
     CommandHooks,
     Handler,
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         folders = trust.directories()
         print("".join(f"{folder}\n" for folder in folders), end="")
         if not folders:
-            print_text("you trust no directory yet", sys.stderr)
+            print_note("you trust no directory yet")
         return Exit.DONE
     given = Path(arguments.folder)
     if not given.is_dir():
@@ -59,10 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
-        print_text(
-            f"{printable(str(project))} {'is trusted no longer' if was else 'was not trusted'}.",
-            sys.stderr,
-        )
+        print_note(f"{project} {'is trusted no longer' if was else 'was not trusted'}.")
         return Exit.DONE
     return _trust_project(project, trust, is_shown_only=arguments.show)
 
@@ -70,19 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _trust_project(project: Path, trust: TrustFile, *, is_shown_only: bool) -> int:
     now = ProjectTrust(project, trust)
     if not now.has_something and trust.find_above(project, os.environ) is None:
-        print_text(
-            f"{printable(str(project))} has no configuration: there is nothing to trust.",
-            sys.stderr,
-        )
+        print_note(f"{project} has no configuration: there is nothing to trust.")
         return Exit.DONE
     for line in (*now.contents(), *now.differences()):
         print_text(f"  {line}")
     if is_shown_only:
-        print_text(f"{printable(str(project))}: {now.status.value}", sys.stderr)
+        print_note(f"{project}: {now.status.value}")
         is_whole = now.status in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
     now.approve()
-    print_text(f"{printable(str(project))} is trusted as it is now.", sys.stderr)
+    print_note(f"{project} is trusted as it is now.")
     return Exit.DONE
 
 
@@ -180,14 +173,14 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
     if arguments.revoke:
         was = trust.revoke_repository(top)
         text = "git asks there again" if was else "was not a trusted repository"
-        print_text(f"{top}: {text}.", sys.stderr)
+        print_note(f"{top}: {text}.")
         return Exit.DONE
     problem, mark = repository_objection(str(top)), configuration_hash(str(top))
     if arguments.show:
         known = trust.repositories().get(str(top))
         is_whole = problem is None and known == mark
         status = "not trusted" if known is None else "changed since it was trusted"
-        print_text(f"{top}: {problem or ('trusted' if is_whole else status)}", sys.stderr)
+        print_note(f"{top}: {problem or ('trusted' if is_whole else status)}")
         return Exit.DONE if is_whole else Exit.CONFIG
     if problem:
         raise UsageError(
@@ -197,8 +190,7 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
             else "Name the top directory of a repository: the one with the directory .git in it.",
         )
     trust.approve_repository(top, mark)
-    text = f"git may read in {top} without asking, while its configuration stays as it is."
-    print_text(text, sys.stderr)
+    print_note(f"git may read in {top} without asking, while its configuration stays as it is.")
     return Exit.DONE
 
 

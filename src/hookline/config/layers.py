@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def invalid_setting_error(wrong: InvalidSetting, where: Callable[[KeyPath], str]
 
 def is_of_project(where: str, project: Path) -> bool:
     """Whether a value is written in a file of the project: strangers may have written it."""
-    return where.startswith(f"{project}/")
+    return where.startswith(os.path.join(project, ""))
 
 
 def setting_error(where: str, problem: str, remedy: str = "") -> UsageError | ConfigError:
@@ -135,6 +136,13 @@ def put(data: dict[Any, Any], path: KeyPath, value: Any) -> None:
     for name in path[:-1]:
         data = data.setdefault(name, {})
     data[path[-1]] = value
+
+
+def find(data: Any, path: Iterable[object]) -> Any:
+    """A value deep in tables; None if there is none."""
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
 
 
 ADDED = frozenset({"hooks", "hook_files", "allow", "ask", "deny"})

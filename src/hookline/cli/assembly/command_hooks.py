@@ -150,28 +150,20 @@ def handler_of(hook: HookSettings, where: str, project: Path) -> Any:
     for name in _PYTHON_ONLY:
         if getattr(hook, name) != getattr(default, name):
             raise ConfigError(f"a command or an address has no '{name}'.", remedy="Leave it out.")
-    spec: dict[str, Any] = {"on": hook.on, **_match(hook)}
-    if hook.url is not None:
-        spec["url"] = hook.url
-    elif isinstance(hook.command, str):
-        spec["command"] = hook.command
-    else:
-        spec["argv"] = list(hook.command or ())
-    for name in ("timeout", "on_failure", "name"):
-        if getattr(hook, name) is not None:
-            spec[name] = getattr(hook, name)
-    if hook.env:
-        spec["env"] = dict(hook.env)
-    if hook.files:
-        spec["files"] = list(hook.files)
-    if hook.headers:
-        spec["headers"] = dict(hook.headers)
-        spec["allowed_env"] = [
-            name for value in hook.headers.values() for name in VARIABLE.findall(value)
-        ]
+    spec = {
+        "on": hook.on,
+        **_match(hook),
+        "url": hook.url,
+        "command" if isinstance(hook.command, str) else "argv": hook.command,
+        **{name: getattr(hook, name) for name in ("timeout", "on_failure", "name")},
+        **{name: getattr(hook, name) for name in ("env", "files", "headers")},
+        "allowed_env": VARIABLE.findall(" ".join(hook.headers.values())),
+    }
+    lists = {name: list(each) if isinstance(each, tuple) else each for name, each in spec.items()}
+    given = {name: each for name, each in lists.items() if each}
     # A repository's command gets only harmless variables, and its scripts are checked before each run.
     level = Level.PROJECT if is_of_project(where, project) else Level.CODE
-    return read_hook(spec, level=level, path=where.rpartition(":")[0], label=where)
+    return read_hook(given, level=level, path=where.rpartition(":")[0], label=where)
 
 
 def _match(hook: HookSettings) -> dict[str, Any]:
