@@ -21,9 +21,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline import Agent, AgentBuilder, Sessions, SQLiteJournal, replay, tool
+from hookline import Agent, AgentBuilder, SQLiteJournal, replay, tool
 from hookline.drivers import InferenceRequest, InferenceResponse, Turn
 from hookline.journal import PromptSubmitted, Record, RunStarted
+from hookline.sessions import Sessions
 from hookline.testing import ScriptedDriver, call, say
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]

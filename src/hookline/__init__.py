@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 from hookline import lazy
 
 if TYPE_CHECKING:
-    from hookline.agent import Agent, AgentBuilder, Capability, RunResult, hook, on
-    from hookline.errors import HooklineError, ToolError
+    from hookline.agent import Agent, AgentBuilder, RunResult, hook, on
     from hookline.flow import ErrorPolicy
     from hookline.hooks import (
         CallableMatcher,
         CompositeMatcher,
         EventTypeMatcher,
         HookOutcome,
-        Matcher,
         ToolNameMatcher,
     )
     from hookline.journal import SQLiteJournal
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
         ToolHookContext,
     )
     from hookline.playback import backtest, replay
-    from hookline.sessions import Sessions
     from hookline.state import (
         AgentState,
         ContinuationDecision,
@@ -65,7 +62,6 @@ __all__ = [
     "AgentBuilder",
     "AgentState",
     "CallableMatcher",
-    "Capability",
     "CompactHookContext",
     "CompositeMatcher",
     "ContinuationDecision",
@@ -79,23 +75,19 @@ __all__ = [
     "HookOutcome",
     "HookPoint",
     "HookStack",
-    "HooklineError",
     "InferenceHookContext",
-    "Matcher",
     "OutputHookContext",
     "PromptHookContext",
     "RunResult",
     "RunStatus",
     "SQLiteJournal",
     "SessionHookContext",
-    "Sessions",
     "StepHookContext",
     "StopHookContext",
     "StopReason",
     "SubagentHookContext",
     "ToolCall",
     "ToolContext",
-    "ToolError",
     "ToolHookContext",
     "ToolNameMatcher",
     "ToolResult",
@@ -107,10 +99,9 @@ __all__ = [
 ]
 
 _PACKAGES = {
-    "agent": "Agent AgentBuilder Capability RunResult hook on",
-    "errors": "HooklineError ToolError",
+    "agent": "Agent AgentBuilder RunResult hook on",
     "flow": "ErrorPolicy",
-    "hooks": "CallableMatcher CompositeMatcher EventTypeMatcher HookOutcome Matcher ToolNameMatcher",
+    "hooks": "CallableMatcher CompositeMatcher EventTypeMatcher HookOutcome ToolNameMatcher",
     "journal": "SQLiteJournal",
     "lifecycle": (
         "AfterStepHookContext AfterToolHookContext CompactHookContext ExecutionHookContext "
@@ -119,7 +110,6 @@ _PACKAGES = {
         "ToolHookContext"
     ),
     "playback": "backtest replay",
-    "sessions": "Sessions",
     "state": (
         "AgentState ContinuationDecision ContinuationEvaluation ContinuationOutcome Decision "
         "RunStatus StopReason ToolCall ToolResult"
@@ -130,22 +120,27 @@ _PACKAGES = {
 
 _MOVED: dict[str, str] = {
     "Attachment": "state.Attachment",
+    "Capability": "agent.Capability",
     "ContinuationCriterionAdapter": "adapters.ContinuationCriterionAdapter",
     "ErrorAction": "flow.ErrorAction",
     "ErrorClass": "flow.ErrorClass",
     "HookError": "errors.HookError",
+    "HooklineError": "errors.HooklineError",
     "InferenceRequest": "state.InferenceRequest",
     "InferenceResponse": "state.InferenceResponse",
     "Limits": "flow.RunLimits",
+    "Matcher": "hooks.Matcher",
     "MetadataMatcher": "hooks.MetadataMatcher",
     "ModelError": "errors.ModelError",
     "PendingApproval": "state.PendingApproval",
     "Session": "sessions.Session",
+    "Sessions": "sessions.Sessions",
     "StateProcessorAdapter": "adapters.StateProcessorAdapter",
     "Step": "state.Step",
     "StepTypeMatcher": "hooks.StepTypeMatcher",
     "Tool": "tools.Tool",
     "ToolArgsMatcher": "hooks.ToolArgsMatcher",
+    "ToolError": "errors.ToolError",
     "ToolMiddlewareAdapter": "adapters.ToolMiddlewareAdapter",
     "Usage": "state.Usage",
 }

@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 from plain_store import PlainStore
 
-from hookline import (
-    Agent,
-    AgentBuilder,
-    Decision,
-    HookOutcome,
-    RunStatus,
-    Sessions,
-    ToolContext,
-    tool,
-)
+from hookline import Agent, AgentBuilder, Decision, HookOutcome, RunStatus, ToolContext, tool
 from hookline.errors import SessionError, UsageError
 from hookline.journal import decode
+from hookline.sessions import Sessions
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, say
 

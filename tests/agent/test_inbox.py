@@ -16,7 +16,6 @@ from hookline import (
     Decision,
     HookOutcome,
     RunStatus,
-    Sessions,
     StopReason,
     ToolContext,
     tool,
@@ -35,6 +34,7 @@ from hookline.journal import (
     post_cancel,
 )
 from hookline.playback import replay
+from hookline.sessions import Sessions
 from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, say
 

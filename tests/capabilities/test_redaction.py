@@ -16,11 +16,10 @@ from hookline import (
     HookOutcome,
     SQLiteJournal,
     ToolContext,
-    ToolError,
     tool,
 )
 from hookline.capabilities import Files, Redaction
-from hookline.errors import ModelError
+from hookline.errors import ModelError, ToolError
 from hookline.journal import MemoryJournal, fold
 from hookline.state import Attachment, InferenceResponse, Log, Reasoning, UserMessage
 from hookline.testing import ScriptedDriver, call, calls, say

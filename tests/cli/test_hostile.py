@@ -175,10 +175,22 @@ def test_what_it_says_cannot_move_the_terminal(place: Any) -> None:
     ("text", "expected"),
     [
         ("[capabilities.fils]", ":1: there is no capability 'fils'. Did you mean 'files'?"),
-        ("[capabilities.files]\nreadonly = true", ":2: 'files' has no option 'readonly'."),
-        ('[capabilities.files]\nread_only = "yes"', ":2: 'files.read_only' is 'yes': expected"),
-        ('[capabilities.bash]\nenabled = "no"', ":2: 'bash.enabled' is 'no': expected true"),
-        ('[capabilities.bash]\nsandbox = "nope"', ":2: 'bash.sandbox' is 'nope': expected one of"),
+        (
+            "[capabilities.files]\nreadonly = true",
+            ":2: 'capabilities.files.readonly' is not a setting.",
+        ),
+        (
+            '[capabilities.files]\nread_only = "yes"',
+            ":2: 'capabilities.files.read_only' is 'yes': expected",
+        ),
+        (
+            '[capabilities.bash]\nenabled = "no"',
+            ":2: 'capabilities.bash.enabled' is 'no': expected true",
+        ),
+        (
+            '[capabilities.bash]\nsandbox = "nope"',
+            ":2: 'capabilities.bash.sandbox' is 'nope': that is not one of",
+        ),
         ('[[hooks]]\non = "before_tol"\nrun = "a:b"', ":1: 'before_tol' is not a hook point."),
         ('[[hooks]]\non = "stop"\nrun = "hooks"', ":1: 'hooks' does not name a hook."),
         ('[[hooks]]\non = "output"\ndo = "ask"\nreason = "x"', "a hook at output cannot ask"),

@@ -26,7 +26,7 @@ from hookline.sessions import Sessions
             ("--set", "capabilities.bahs.enabled=false"),
             "--set: there is no capability 'bahs'. Did you mean 'bash'?",
         ),
-        (("--set", "capabilities.bash.enabled='no'"), "'bash.enabled' is 'no'"),
+        (("--set", "capabilities.bash.enabled='no'"), "'capabilities.bash.enabled' is 'no'"),
         (("--set", "limits.stepz=3"), "--set: 'limits.stepz' is not a setting."),
         (("--set", "limits"), "--set 'limits' sets nothing. Write --set KEY=VALUE."),
         (

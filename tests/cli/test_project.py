@@ -168,6 +168,15 @@ def test_doctor_says_what_to_do(place: Any) -> None:
     assert "Did you mean HOOKLINE_MODEL?" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("variable", "provider"),
+    [("GOOGLE_API_KEY", "google"), ("ANTHROPIC_AUTH_TOKEN", "anthropic")],
+)
+def test_doctor_knows_every_variable_of_a_key(place: Any, variable: str, provider: str) -> None:
+    """It looks where the provider looks."""
+    assert f"ok  {provider}: models" in place.run("doctor", **{variable: "x"}).stdout
+
+
 def test_tools_and_hooks_are_listed(place: Any) -> None:
     """With what each came with."""
     assert "read    files  Read a file." in place.run("tools", *_BARE).stdout

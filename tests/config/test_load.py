@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.config import Layer, Settings, load
-from hookline.config.layers import Merged, put, read_layer
+from hookline.config.layers import Merged, is_of_project, put, read_layer
 from hookline.config.locations import home
 from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError
@@ -327,3 +327,18 @@ def test_a_wrong_variable_names_the_choices(
         load(project, {"HOME": str(project), name: value})
     assert caught.value.message == f"${name} is {value!r}."
     assert caught.value.remedy == f"Set it to one of: {choices}. Or unset it."
+
+
+@pytest.mark.parametrize(
+    ("where", "project", "expected"),
+    [
+        ("/a/project/hookline.toml:3", "/a/project", True),
+        ("/a/project-of-mine/config.toml:3", "/a/project", False),
+        ("/hookline.toml:1", "/", True),
+        ("--place", "/a/project", False),
+        ("$HOOKLINE_PLACE", "/", False),
+    ],
+)
+def test_files_of_a_project_are_below_it(where: str, project: str, expected: bool) -> None:
+    """A directory beside it whose name begins like its name is another one."""
+    assert is_of_project(where, Path(project)) is expected

@@ -8,7 +8,8 @@ from typing import Any
 from case_world import THEN, World, chosen
 from run_cases import NOTHING, YES, asking
 
-from hookline import Agent, AgentState, Decision, Sessions, SQLiteJournal
+from hookline import Agent, AgentState, Decision, SQLiteJournal
+from hookline.sessions import Sessions
 from hookline.testing import call, say
 
 

@@ -8,11 +8,9 @@ import pytest
 
 from hookline import (
     AgentBuilder,
-    Capability,
     HookOutcome,
     HookPoint,
     HookStack,
-    Matcher,
     RunStatus,
     ToolCall,
     ToolHookContext,
@@ -27,9 +25,10 @@ from hookline.adapters import (
     StateProcessorAdapter,
     ToolMiddlewareAdapter,
 )
+from hookline.agent import Capability
 from hookline.capabilities import Hooks
 from hookline.errors import BuildError, RegistrationError
-from hookline.hooks import CompositeMatcher, Registration, Shape
+from hookline.hooks import CompositeMatcher, Matcher, Registration, Shape
 from hookline.lifecycle.stack import registrations_of
 from hookline.testing import ScriptedDriver, call, calls, say
 

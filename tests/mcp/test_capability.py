@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, Capability, RunStatus, ToolContext, tool
+from hookline import AgentBuilder, RunStatus, ToolContext, tool
+from hookline.agent import Capability
 from hookline.errors import BuildError, UsageError
 from hookline.extras import install_command
 from hookline.mcp import McpServer, McpServers

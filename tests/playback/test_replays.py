@@ -23,7 +23,6 @@ from hookline import (
     Decision,
     HookOutcome,
     RunStatus,
-    Sessions,
     SQLiteJournal,
     ToolCall,
     ToolContext,
@@ -35,6 +34,7 @@ from hookline.flow import ErrorAction
 from hookline.journal import JournalStore, MemoryJournal, RunTakenUp, fold
 from hookline.lifecycle import HookPoint
 from hookline.playback import Replayed, replay
+from hookline.sessions import Sessions
 from hookline.state import ResultStatus, StopReason
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 

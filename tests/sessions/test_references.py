@@ -18,16 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hookline
-from hookline import (
-    Agent,
-    AgentBuilder,
-    AgentState,
-    Decision,
-    HookOutcome,
-    Sessions,
-    SQLiteJournal,
-    tool,
-)
+from hookline import Agent, AgentBuilder, AgentState, Decision, HookOutcome, SQLiteJournal, tool
 from hookline.errors import JournalError, SessionError, UnknownRunError, UsageError
 from hookline.journal import (
     EarlierRun,
@@ -45,6 +36,7 @@ from hookline.journal.session import stream_of
 from hookline.journal.sqlite import JournalFile
 from hookline.journal.writer import Writer
 from hookline.playback import backtest
+from hookline.sessions import Sessions
 from hookline.state import RunStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, say
 

@@ -8,11 +8,11 @@ import pytest
 from run_results import message_texts
 from session_setup import SessionSetup
 
-from hookline import Decision, HookOutcome, RunStatus, Sessions
+from hookline import Decision, HookOutcome, RunStatus
 from hookline.errors import SessionError, UnknownSessionError, UsageError
 from hookline.journal import TextDelta
 from hookline.journal.session import stream_of
-from hookline.sessions import SessionInfo, SessionStatus
+from hookline.sessions import SessionInfo, Sessions, SessionStatus
 from hookline.state import Attachment, check_transcript
 from hookline.testing import call, calls, say
 

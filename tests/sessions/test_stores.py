@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from session_setup import SessionSetup
 
-from hookline import Decision, RunStatus, Sessions, SQLiteJournal
+from hookline import Decision, RunStatus, SQLiteJournal
 from hookline.errors import JournalError, SessionConflictError, SessionError
 from hookline.journal import MemoryJournal
 from hookline.journal.session import stream_of
+from hookline.sessions import Sessions
 from hookline.state import ResultStatus
 from hookline.testing import call, say
 
@@ -124,7 +125,8 @@ async def test_a_damaged_run_is_reported_and_the_session_stays_as_it_is(tmp_path
 
 WORKER = """
 import asyncio, sys
-from hookline import AgentBuilder, SQLiteJournal, Sessions, tool
+from hookline import AgentBuilder, SQLiteJournal, tool
+from hookline.sessions import Sessions
 from hookline.testing import ScriptedDriver, call, say
 
 @tool

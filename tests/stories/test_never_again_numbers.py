@@ -21,9 +21,9 @@ from hookline import (
     StopReason,
     ToolCall,
     ToolContext,
-    ToolError,
     tool,
 )
+from hookline.errors import ToolError
 from hookline.state import InferenceRequest, InferenceResponse, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 

@@ -26,13 +26,12 @@ from hookline import (
     StopHookContext,
     StopReason,
     ToolCall,
-    ToolError,
     ToolHookContext,
     ToolNameMatcher,
     ToolResult,
     tool,
 )
-from hookline.errors import BlockedCallError
+from hookline.errors import BlockedCallError, ToolError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import StepFinished
 from hookline.state import InferenceRequest, InferenceResponse, ResultStatus

@@ -8,24 +8,16 @@ from typing import Any
 import pytest
 from wrong_use import Thing, add, builder, fine, refused
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    ErrorPolicy,
-    HooklineError,
-    RunStatus,
-    Sessions,
-    on,
-    tool,
-)
+from hookline import AgentBuilder, AgentState, ErrorPolicy, RunStatus, on, tool
 from hookline.adapters import (
     ContinuationCriterionAdapter,
     StateProcessorAdapter,
     ToolMiddlewareAdapter,
 )
-from hookline.errors import RegistrationError
+from hookline.errors import HooklineError, RegistrationError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import MemoryJournal
+from hookline.sessions import Sessions
 from hookline.state import InferenceResponse
 from hookline.testing import ScriptedDriver, call, say
 

@@ -13,7 +13,6 @@ from hookline import (
     CallableMatcher,
     CompositeMatcher,
     EventTypeMatcher,
-    HooklineError,
     HookOutcome,
     HookPoint,
     HookStack,
@@ -23,6 +22,7 @@ from hookline import (
     hook,
     on,
 )
+from hookline.errors import HooklineError
 from hookline.hooks import StepTypeMatcher
 
 # --- a hook at a point that does not exist ----------------------------------------------------------

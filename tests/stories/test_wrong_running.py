@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from wrong_use import builder, failure, refused
 
-from hookline import AgentBuilder, AgentState, Decision, HooklineError, HookOutcome, RunStatus
+from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunStatus
+from hookline.errors import HooklineError
 from hookline.lifecycle import ExecutionHookContext
 from hookline.state import InferenceResponse
 from hookline.testing import say

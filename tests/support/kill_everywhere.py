@@ -20,11 +20,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hookline import AgentBuilder, ErrorPolicy, HookOutcome, Sessions, ToolContext, replay, tool
+from hookline import AgentBuilder, ErrorPolicy, HookOutcome, ToolContext, replay, tool
 from hookline.capabilities import Subagent, Subagents
 from hookline.errors import RateLimitError, RunInUseError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import JournalStore, PostgresJournal, SQLiteJournal, StepFinished, story_of
+from hookline.sessions import Sessions
 from hookline.state import ResultStatus, RunStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 

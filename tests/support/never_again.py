@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hookline import (
-    AgentBuilder,
-    HookOutcome,
-    HookPoint,
-    RunResult,
-    ToolContext,
-    ToolError,
-    tool,
-)
+from hookline import AgentBuilder, HookOutcome, HookPoint, RunResult, ToolContext, tool
+from hookline.errors import ToolError
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

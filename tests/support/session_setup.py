@@ -6,7 +6,8 @@ from typing import Any
 
 from plain_store import PlainStore
 
-from hookline import Agent, AgentBuilder, HookOutcome, Sessions, ToolContext, tool
+from hookline import Agent, AgentBuilder, HookOutcome, ToolContext, tool
+from hookline.sessions import Sessions
 from hookline.testing import FakeClock, ScriptedDriver
 
 

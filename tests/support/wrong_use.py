@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    HooklineError,
-    RunResult,
-    tool,
-)
+from hookline import AgentBuilder, RunResult, tool
+from hookline.errors import HooklineError
 from hookline.testing import ScriptedDriver, call, say
 
 

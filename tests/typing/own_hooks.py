@@ -12,7 +12,6 @@ from hookline import (
     HookOutcome,
     HookPoint,
     HookStack,
-    Matcher,
     StepHookContext,
     ToolCall,
     ToolHookContext,
@@ -20,7 +19,7 @@ from hookline import (
     ToolResult,
 )
 from hookline.adapters import ContinuationCriteriaAdapter, StateProcessorAdapter
-from hookline.hooks import Context, Point, Result
+from hookline.hooks import Context, Matcher, Point, Result
 from hookline.lifecycle import AgentContext
 
 

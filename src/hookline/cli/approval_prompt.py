@@ -23,7 +23,7 @@ from hookline.cli.terminal import (
     TOGETHER,
     Paint,
     is_smart,
-    print_text,
+    print_note,
     printable,
     width,
     wrap_text,
@@ -227,10 +227,10 @@ def _edit_file(editor: str, text: str) -> str:
             code = subprocess.run([*shlex.split(editor), file.name], check=False).returncode
         except (OSError, ValueError) as error:
             said = getattr(error, "strerror", None) or error
-            print_text(f"  the editor {editor!r} cannot be started: {said}", sys.stderr)
+            print_note(f"  the editor {editor!r} cannot be started: {said}")
             return ""
         if code != 0:
-            print_text(f"  the editor ended with exit code {code}: nothing is changed", sys.stderr)
+            print_note(f"  the editor ended with exit code {code}: nothing is changed")
             return ""
         return Path(file.name).read_text(encoding="utf-8")
 

@@ -25,7 +25,7 @@ from hookline.cli.recorded_runs import (
     inherit_flags,
     is_interrupted,
 )
-from hookline.cli.terminal import is_terminal, page_width, printable
+from hookline.cli.terminal import count, is_terminal, page_width, printable
 from hookline.config.locations import data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
 from hookline.inspection import explain
@@ -289,8 +289,7 @@ class Conversation:
     async def _do_usage(self, _rest: str) -> None:
         usage = (await self.session.refresh()).state.usage
         cost = f", ${usage.cost:.4f}" if usage.cost else ""
-        requests = f"{usage.requests} request{'s' * (usage.requests != 1)}"
-        self._say(f"{usage.total_tokens:,} tokens in {requests}{cost}")
+        self._say(f"{usage.total_tokens:,} tokens in {count(usage.requests, 'request')}{cost}")
 
     async def _do_show(self, _rest: str) -> None:
         session = await self.session.refresh()

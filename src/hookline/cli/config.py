@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hookline import capabilities
-from hookline.cli.assembly.capabilities import capability_names, options_of, schema_of
+from hookline.cli.assembly.capabilities import capability_names, options_schema
 from hookline.cli.assembly.packages import packaged_capabilities
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import print_note, print_text, printable
 from hookline.config import json_schema, load
 from hookline.config.layers import leaves, write_path
 from hookline.config.locations import PROJECT_FILES, own_file, project_of
@@ -45,8 +43,7 @@ def show_settings(arguments: argparse.Namespace) -> int:
             shown = value if value == "[hidden]" else json.dumps(value, ensure_ascii=False)
             print_text(printable(f"{key:<{widest}} = {shown}  # {where}"), indent=4)
     for held in settings.held:
-        text = f"not in force until trusted: {held.setting}  # {held.where}"
-        print_text(printable(text), sys.stderr)
+        print_note(f"not in force until trusted: {held.setting}  # {held.where}")
     return Exit.DONE
 
 
@@ -67,17 +64,8 @@ def full_schema(packaged: Iterable[str] = ()) -> dict[str, Any]:
 
     `packaged` are the names of capabilities whose options are not known, because their packages are not imported.
     """
-
-    def options(kind: Any) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "description": (inspect.getdoc(kind) or "").partition("\n")[0],
-            "properties": {option: schema_of(kind, option) for option in options_of(kind)},
-            "additionalProperties": False,
-        }
-
     kinds = {name: getattr(capabilities, kind) for name, kind in sorted(capability_names().items())}
-    known = {name: options(kind) for name, kind in kinds.items()}
+    known = {name: options_schema(kind) for name, kind in kinds.items()}
     return json_schema(_points(), {**{name: {"type": "object"} for name in packaged}, **known})
 
 

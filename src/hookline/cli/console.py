@@ -24,7 +24,7 @@ from hookline.cli.interrupts import Interrupts
 from hookline.cli.json_output import print_json
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
-from hookline.cli.terminal import columns, is_terminal, printable, width
+from hookline.cli.terminal import columns, count, is_terminal, printable, width
 from hookline.config import Settings
 from hookline.config.locations import data_folder
 from hookline.config.schema import LimitSettings
@@ -203,41 +203,30 @@ class Console:
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
         with self.interrupts.handle_signals():
             result = await self._run(agent, start())
-            while result.status is RunStatus.PAUSED and self.can_ask and not self.interrupts.hits:
-                answers = await self._ask(result, agent)
+            while result.status is RunStatus.PAUSED and not self.interrupts.hits:
+                answers = await self._ask(result, agent) if can_ask(self._arguments) else None
                 if answers is None:
                     break
                 result = await self._run(agent, resume(result, answers))
         return result
 
     async def _run(self, agent: Agent, running: Coroutine[Any, Any, RunResult]) -> RunResult:
-        try:
-            return await self._run_with_timeout(agent, running)
-        finally:
-            self.screen.rest()
-
-    async def _run_with_timeout(
-        self, agent: Agent, running: Coroutine[Any, Any, RunResult]
-    ) -> RunResult:
         """Run, and cancel when the time is up."""
-        seconds = self._limits.seconds
-        if seconds is None:
-            with self.screen.user_code():
-                return await running
+        seconds, began = self._limits.seconds, time.monotonic()
 
         def cancel() -> None:
             self.screen.line("the time is up: stopping now")
             agent.cancel(reason=f"{seconds:g} s are over", out_of_time=True)
 
-        began = time.monotonic()
-        left = max(seconds - self._active, 0.0) + _GRACE
-        timer = asyncio.get_running_loop().call_later(left, cancel)
-        try:
-            with self.screen.user_code():
-                return await running
-        finally:
-            timer.cancel()
-            self._active += time.monotonic() - began
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.screen.rest)
+            if seconds is not None:
+                left = max(seconds - self._active, 0.0) + _GRACE
+                stack.callback(asyncio.get_running_loop().call_later(left, cancel).cancel)
+            stack.enter_context(self.screen.user_code())
+            result = await running
+        self._active += time.monotonic() - began
+        return result
 
     async def _ask(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
         """Ask a person the questions of a run; None if they leave without an answer.
@@ -271,11 +260,6 @@ class Console:
         self.screen.say(f"{printable(posted[0].by)} {did}.")
         return {}
 
-    @property
-    def can_ask(self) -> bool:
-        """Whether somebody can answer."""
-        return can_ask(self._arguments)
-
     # --- the end ------------------------------------------------------------------------------------------
 
     def finish(self, result: RunResult) -> Exit:
@@ -290,7 +274,8 @@ class Console:
         else:
             self._print_answer(result)
         if result.status is RunStatus.PAUSED:
-            self._print_questions(result.pending, result.run_id)
+            again = self._resume_command(result.run_id) if self.is_saved else ""
+            show_questions(self.screen, result.pending, again)
         if self._json:
             return code
         if not self._quiet:
@@ -326,17 +311,6 @@ class Console:
             )
         return code
 
-    def _print_questions(self, pending: Sequence[PendingApproval], run_id: str) -> None:
-        for question in pending:
-            waiting = f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
-            self.screen.say(self.screen.wrap(f"{waiting}{printable(question.reason)}"))
-        if not self.is_saved:
-            self.screen.say("nobody can answer: the run was not saved (--no-save).")
-            return
-        for question in pending:
-            self.screen.say(f"  yes: {self._resume_command(run_id)} --allow '{question.id}'")
-            self.screen.say(f"  no:  {self._resume_command(run_id)} --deny '{question.id}'")
-
     def _resume_command(self, run_id: str, without: str = "model_settings") -> str:
         # A setting of the model may be its key, which is not shown.
         left_out = ("model_settings", without)
@@ -351,7 +325,7 @@ class Console:
     def _closing_line(self, result: RunResult) -> str:
         """Why it stopped, steps, tokens, cost, time, and the command that reopens the run."""
         usage, steps = result.usage, len(result.steps)
-        parts = [f"{steps} step{'s' * (steps != 1)}", f"{usage.total_tokens:,} tokens"]
+        parts = [count(steps, "step"), f"{usage.total_tokens:,} tokens"]
         if usage.cost:  # a local model costs nothing
             parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
         parts.append(f"{time.monotonic() - self._began:.1f} s")
@@ -391,8 +365,7 @@ class Console:
             known = result.error and error_text(ErrorInfo.from_exception(result.error))
             return f"failed: {(known or printable(result.state.explain_stop())).rstrip('.')}"
         if result.status is RunStatus.PAUSED:
-            count = len(result.pending)
-            return f"paused: {count} question{'s' * (count != 1)} to answer"
+            return f"paused: {count(len(result.pending), 'question')} to answer"
         if result.status is RunStatus.CANCELLED or stop is StopReason.CANCELLED:
             return "interrupted"
         if result.is_completed:
@@ -402,6 +375,21 @@ class Console:
             by = f" by '{printable(outcome.resolved_by)}'" if outcome.resolved_by else ""
             reason = f": {printable(outcome.reason)}" if outcome.reason else ""
         return f"stopped{by}, {stop.value if stop else ''}{reason}"
+
+
+def show_questions(screen: Screen, pending: Sequence[PendingApproval], command: str) -> None:
+    """Show what a run waits for, and the commands that answer. Without a command nobody can."""
+    for question in pending:
+        waiting = (
+            f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
+        )
+        screen.say(screen.wrap(f"{waiting}{printable(question.reason)}"))
+    if not command:
+        screen.say("nobody can answer: the run was not saved (--no-save).")
+        return
+    for question in pending:
+        screen.say(f"  yes: {command} --allow '{question.id}'")
+        screen.say(f"  no:  {command} --deny '{question.id}'")
 
 
 def answers_from_flags(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import print_text, report
 from hookline.config import load
 from hookline.errors import HooklineError, UsageError
 from hookline.journal import HookRan, Record, RunFinished
@@ -211,10 +211,7 @@ def has_model() -> bool:
 
 
 def _without_model(why: str) -> bool:
-    print_text(
-        f"hookline: no local model here: {why.rstrip('.')}. The same is shown with a scripted one.",
-        sys.stderr,
-    )
+    report(f"no local model here: {why.rstrip('.')}. The same is shown with a scripted one.")
     return False
 
 

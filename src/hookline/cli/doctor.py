@@ -17,33 +17,30 @@ from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_at, journal_path
 from hookline.cli.terminal import Paint, print_text, printable
-from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
-from hookline.command_hooks import TrustedHooks
-from hookline.config import TrustStatus, load
-from hookline.config.layers import read_layer
+from hookline.cli.trust import ForeignHooks
+from hookline.config import Settings, TrustStatus, load
 from hookline.config.load import NO_FLAGS
-from hookline.config.locations import project_files
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 from hookline.errors import ConfigError
 from hookline.extras import install_command
+from hookline.providers.catalogue import key_variables, missing_extra
 from hookline.providers.local.weights import DEFAULT, is_intact, models_folder
 
-_EXTRAS = {
-    "anthropic": ("anthropic", "ANTHROPIC_API_KEY", "models anthropic:NAME"),
-    "openai": (
-        "openai",
-        "OPENAI_API_KEY",
-        "models openai:NAME, and servers with the same protocol",
-    ),
-    "google": ("google.genai", "GEMINI_API_KEY", "models google:NAME"),
-    "local": ("xllamacpp", "", "models that run in this process, without a key"),
-    "hub": ("huggingface_hub", "", "hookline model get hf:OWNER/REPO/FILE"),
-    "mcp": ("mcp", "", "MCP servers"),
-    "shell": ("tree_sitter_bash", "", "the bash capability"),
-    "markdown": ("yaml", "", "skills and subagents in Markdown"),
+_PROVIDERS = {
+    "anthropic": "models anthropic:NAME",
+    "openai": "models openai:NAME, and servers with the same protocol",
+    "google": "models google:NAME",
+    "local": "models that run in this process, without a key",
 }
-"""Each extra: a module, the variable of its key, and what it is for."""
+"""The providers that have an extra of their name, and what each is for."""
+_EXTRAS = {
+    "hub": ("huggingface_hub", "hookline model get hf:OWNER/REPO/FILE"),
+    "mcp": ("mcp", "MCP servers"),
+    "shell": ("tree_sitter_bash", "the bash capability"),
+    "markdown": ("yaml", "skills and subagents in Markdown"),
+}
+"""The other extras: a module, and what it is for."""
 _COLOURS = {"ok": "green", "no": "red", "--": "dim"}
 
 
@@ -84,31 +81,33 @@ def _python() -> Iterator[Check]:
     yield Check("ok", f"hookline {__version__} on Python {version}, {sys.platform}")
 
 
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False
-
-
 def _extras() -> Iterator[Check]:
     has_model = False
-    for extra, (module, key, what) in _EXTRAS.items():
-        if not _is_installed(module):
-            fix = install_command(extra)
-            yield Check("--", f"{extra}: not installed ({what})", fix)
-        elif key and not os.environ.get(key):
-            yield Check("--", f"{extra}: installed, and there is no key", f"export {key}=...")
+    for provider, what in _PROVIDERS.items():
+        keys = key_variables(provider)
+        if missing_extra(provider):
+            yield _missing(provider, what)
+        elif keys and not any(map(os.environ.get, keys)):
+            yield Check(
+                "--", f"{provider}: installed, and there is no key", f"export {keys[0]}=..."
+            )
         else:
-            has_model = has_model or bool(key) or extra == "local"
-            yield Check("ok", f"{extra}: {what}")
+            has_model = True
+            yield Check("ok", f"{provider}: {what}")
+    for extra, (module, what) in _EXTRAS.items():
+        is_here = find_spec(module) is not None
+        yield Check("ok", f"{extra}: {what}") if is_here else _missing(extra, what)
     if not has_model:
         fix = f"one that runs here, without a key: {install_command('terminal')}"
         yield Check("no", "there is no usable model", fix)
 
 
+def _missing(extra: str, what: str) -> Check:
+    return Check("--", f"{extra}: not installed ({what})", install_command(extra))
+
+
 def _local() -> Iterator[Check]:
-    if not _is_installed("xllamacpp"):
+    if missing_extra("local"):
         return
     above, fetch = _nearest(models_folder()), "hookline model get"
     if not DEFAULT.is_here and not _is_writable(above):
@@ -173,23 +172,17 @@ def _configuration() -> Iterator[Check]:
         status = settings.trust_status.value
         what = f"trust: {settings.project} is {status}" + (f"; not in force: {names}" * bool(names))
         yield Check("--", what, f"hookline trust {settings.project}")
-    yield from _foreign_hooks(settings.project)
+    yield from _foreign_hooks(settings)
 
 
-def _foreign_hooks(project: Path) -> Iterator[Check]:
+def _foreign_hooks(settings: Settings) -> Iterator[Check]:
     """The hooks in other agents' files of the project, and in its subagents and skills."""
-    try:
-        layers = [read_layer(path, is_project=True) for path in project_files(project)]
-        pages = pages_of(project, layers)
-    except ConfigError:  # another check reports it
-        pages = {"agents": [], "skills": [], "plugins": []}
-    found = describe_foreign_hooks(project, pages)
-    status = hook_trust_status(project, TrustedHooks.find(project, **pages), found)
-    if status not in (TrustStatus.TRUSTED, TrustStatus.NOTHING):
-        number = f"{len(found)} hooks" if found else "the trusted hooks"
-        what = (
-            f"trust: {number} of other agents' files in {project} are {'off' if found else 'gone'}"
-        )
+    project = settings.project
+    found = ForeignHooks(project, [layer for layer in settings.layers if layer.is_project])
+    if found.status not in (TrustStatus.TRUSTED, TrustStatus.NOTHING):
+        number = f"{len(found.lines)} hooks" if found.lines else "the trusted hooks"
+        state = "off" if found.lines else "gone"
+        what = f"trust: {number} of other agents' files in {project} are {state}"
         yield Check("--", what, f"hookline trust --show {project}")
 
 

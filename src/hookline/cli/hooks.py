@@ -23,7 +23,7 @@ from hookline.cli.interrupts import watch_signals
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import page_width, print_table, print_text, printable
+from hookline.cli.terminal import page_width, print_note, print_table, print_text, printable
 from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError, where_raised
@@ -172,7 +172,7 @@ def lint_hooks(arguments: argparse.Namespace) -> int:
     for finding in findings:
         print_text(printable(finding))
     if not findings:
-        print_text("no mistakes found", sys.stderr)
+        print_note("no mistakes found")
     return Exit.FAILED if findings else Exit.DONE
 
 
@@ -213,7 +213,7 @@ def test_hooks(arguments: argparse.Namespace) -> int:
             for line in printable(str(answer), lines=True).split("\n"):
                 print_text(line, indent=11)
     if not answers:
-        print_text("no hook is asked about that", sys.stderr)
+        print_note("no hook is asked about that")
     kinds = {answer.kind for answer in answers if not (answer.shadow or answer.fails_open)}
     if kinds & {"block", "stop", "failed"}:
         return Exit.BLOCKED

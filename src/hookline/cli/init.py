@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shlex
 import sys
@@ -52,7 +53,7 @@ def no_rm(ctx: ToolHookContext) -> HookOutcome | None:
     return None
 '''
 _AGENT = '''\
-"""An agent in Python: hookline run $agent:build "What is in $notes?" """
+"""An agent in Python: hookline run $agent:build "What is in $notes.txt?" """
 
 from $hooks import no_rm
 
@@ -103,9 +104,9 @@ def result_of(name: str, **args: object) -> str:
 
 def test_rm_is_blocked() -> None:
     """By any path, behind other commands, and in both tools."""
-    for command in ("rm $notes", "/bin/rm $notes", "ls; sudo rm -r old", "sh -c 'rm $notes'"):
+    for command in ("rm $notes.txt", "/bin/rm $notes.txt", "ls; sudo rm -r old", "sh -c 'rm $notes.txt'"):
         assert "rm is not run here" in result_of("bash", command=command)
-    assert "rm is not run here" in result_of("exec", argv=["/bin/rm", "$notes"])
+    assert "rm is not run here" in result_of("exec", argv=["/bin/rm", "$notes.txt"])
 
 
 def test_other_ways_to_delete_are_not_caught() -> None:
@@ -120,9 +121,13 @@ if __name__ == "__main__":
     print("ok")
 '''
 _NOTES = "The first agent was run here.\n"
-_MODULES = {"hooks": _HOOKS, "agent": _AGENT, "test": _TEST}
-_STEMS = {"hooks": "hooks", "agent": "agent", "test": "test_hooks", "notes": "notes"}
-_ENDINGS = {"notes": ".txt"}
+_FILES = {
+    "hooks": ("hooks", ".py", _HOOKS),
+    "agent": ("agent", ".py", _AGENT),
+    "test": ("test_hooks", ".py", _TEST),
+    "notes": ("notes", ".txt", _NOTES),
+}
+"""Each file beside the configuration: its usual name, its ending and its text, in which `$hooks` is that name."""
 _MODULE_FOLDERS = ("", "src", ".hookline")
 """Where Python looks for the modules of a project."""
 
@@ -137,39 +142,26 @@ def run(arguments: argparse.Namespace) -> int:
             f"the directory {folder} cannot be made: {error.strerror}.", remedy="Name another one."
         ) from None
     _refuse_configured(folder)
-    names = {part: _free_name(folder, part) for part in _STEMS}
-    texts = {
-        part: Template(text).substitute(_shown_names(names)) for part, text in _MODULES.items()
-    }
-    texts["notes"] = _NOTES
-    files = {"hookline.toml": Template(_CONFIG).substitute(names)}
-    files |= {_file_name(part, names[part]): text for part, text in texts.items()}
+    names = {part: _free_name(folder, *each[:2]) for part, each in _FILES.items()}
+    texts = {"hookline.toml": _CONFIG}
+    texts |= {f"{names[part]}{ending}": text for part, (_, ending, text) in _FILES.items()}
+    files = {name: Template(text).substitute(names) for name, text in texts.items()}
     for name, text in files.items():
         # Never over a file that somebody has made since.
         with (folder / name).open("x", encoding="utf-8") as file:
             file.write(text)
         print(folder / name)
     inside = "" if folder == Path.cwd() else f"cd {shlex.quote(arguments.folder)} && "
-    notes, test = (_file_name(part, names[part]) for part in ("notes", "test"))
+    notes = f"{names['notes']}.txt"
     print_text(
         f"{_trust(folder, files)} Now:\n"
         f'  {inside}hookline run "What is in {notes}?"\n'
         f"  {inside}hookline hooks test bash 'rm {notes}'\n"
-        f"  {inside}python {test}\n"
+        f"  {inside}python {names['test']}.py\n"
         f'  {inside}hookline run {names["agent"]}:build "What is in {notes}?"',
         sys.stderr,
     )
     return Exit.DONE
-
-
-def _file_name(part: str, stem: str) -> str:
-    """The name of a file, with its ending."""
-    return stem + _ENDINGS.get(part, ".py")
-
-
-def _shown_names(names: dict[str, str]) -> dict[str, str]:
-    """The names as the texts write them: a module without its ending."""
-    return {**names, "notes": _file_name("notes", names["notes"])}
 
 
 def _refuse_configured(folder: Path) -> None:
@@ -178,23 +170,22 @@ def _refuse_configured(folder: Path) -> None:
             f"{folder} has a {path.relative_to(folder)} already.",
             remedy="See what it sets: hookline config show.",
         )
-    config = folder / "hookline.toml"
-    if config.is_symlink() or config.exists():
+    if os.path.lexists(folder / "hookline.toml"):
         raise UsageError(f"{folder} has a hookline.toml already.", remedy="Begin elsewhere.")
 
 
-def _free_name(folder: Path, part: str) -> str:
+def _free_name(folder: Path, usual: str, ending: str) -> str:
     """A name that nothing in the directory has. What is there is left alone, and not trusted."""
-    stem = _STEMS[part]
-    own = stem.replace("test_", "test_hookline_") if part == "test" else f"hookline_{stem}"
-    names = (stem, own, *(f"{own}_{number}" for number in range(2, 1000)))
-    return next(name for name in names if not _is_taken(folder, part, name))
+    is_test = usual.startswith("test_")
+    own = usual.replace("test_", "test_hookline_") if is_test else f"hookline_{usual}"
+    places = [folder / each for each in _MODULE_FOLDERS] if ending == ".py" else [folder]
 
+    def is_free(name: str) -> bool:
+        paths = (place / each for place in places for each in (name, f"{name}{ending}"))
+        return not any(map(os.path.lexists, paths))
 
-def _is_taken(folder: Path, part: str, name: str) -> bool:
-    places = (folder / each for each in _MODULE_FOLDERS) if part != "notes" else (folder,)
-    taken = [place / each for place in places for each in (name, _file_name(part, name))]
-    return any(path.exists() or path.is_symlink() for path in taken)
+    numbered = (f"{own}_{number}" for number in itertools.count(2))
+    return next(filter(is_free, itertools.chain((usual, own), numbered)))
 
 
 def _trust(folder: Path, files: dict[str, str]) -> str:

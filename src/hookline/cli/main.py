@@ -68,14 +68,14 @@ def _main(given: list[str]) -> int:
 
 
 def _report_unknown(command: str) -> int:
-    from hookline.cli.terminal import print_text
+    from hookline.cli.terminal import report
     from hookline.config.validation import suggest
 
     if " " in command:
         remedy = f"To run an agent on a task: hookline run {shlex.quote(command)}"
     else:
         remedy = suggest(command, COMMANDS, otherwise="`hookline --help` lists them.")
-    print_text(f"hookline: there is no command {command!r}. {remedy}", sys.stderr)
+    report(f"there is no command {command!r}. {remedy}")
     return Exit.USAGE
 
 

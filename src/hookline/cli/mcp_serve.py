@@ -10,7 +10,7 @@ import sys
 
 from hookline.cli.exits import Exit
 from hookline.cli.target import open_target
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import print_note, report
 from hookline.errors import HooklineError
 from hookline.mcp import serve_http, serve_stdio
 
@@ -40,13 +40,13 @@ async def _serve(arguments: argparse.Namespace) -> int:
                 else:
                     await serve_http(agent, *arguments.http, **says, on_listening=_announce)
             except HooklineError as error:  # not wrong use: a port is taken, for example
-                print_text(f"hookline: {error}", sys.stderr)
+                report(str(error))
                 return Exit.FAILED
     return Exit.DONE
 
 
 def _announce(url: str) -> None:
-    print_text(f"listening on {url}", sys.stderr)
+    print_note(f"listening on {url}")
     host = url.partition("://")[2].rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK:
-        print_text("everyone who reaches this address can use the agent", sys.stderr)
+        print_note("everyone who reaches this address can use the agent")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
 from pathlib import Path
 
 from hookline.cli.exits import Exit
 from hookline.cli.guards import can_ask
 from hookline.cli.model_choice import ask_for_model, check_name
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import print_note, print_text, report
 from hookline.config import load
 from hookline.config.locations import own_file
 from hookline.config.own_file import write_model
@@ -44,9 +43,7 @@ def list_models(_arguments: argparse.Namespace) -> int:
         state = "" if model.is_intact else "damaged: "
         about = f"{state}{model.name}, {model.size / 1e6:.0f} MB"
         print_text(f"local:{model.path}  {about}", indent=4)
-    print_text(
-        f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf", sys.stderr
-    )
+    print_note(f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf")
     return Exit.DONE
 
 
@@ -61,9 +58,9 @@ def fetch_model(arguments: argparse.Namespace) -> int:
     weights = find_weights(arguments.name)
     try:
         if not fetch(weights):
-            print_text(f"{weights.title} is here already.", sys.stderr)
+            print_note(f"{weights.title} is here already.")
     except KeyboardInterrupt:
-        print_text("hookline: interrupted; nothing was kept.", sys.stderr)
+        report("interrupted; nothing was kept.")
         return Exit.INTERRUPTED
     print(weights.path)
     return Exit.DONE
@@ -73,7 +70,7 @@ def fetch(weights: Weights) -> bool:
     """Fetch a model with a bar that shows how far it is; False if it is here and intact."""
     if weights.is_here and is_intact(weights):
         return False
-    print_text(f"Fetching {weights.title} ...", sys.stderr)
+    print_note(f"Fetching {weights.title} ...")
     bar = ProgressBar(weights.name)
     try:
         ensure(weights, progress=bar, anew=True)
@@ -89,12 +86,12 @@ def _download(name: str, sha256: str) -> int:
         model = download(name, sha256=sha256, progress=bar)
     except KeyboardInterrupt:
         bar.end()
-        print_text("hookline: interrupted; the same command continues there.", sys.stderr)
+        report("interrupted; the same command continues there.")
         return Exit.INTERRUPTED
     finally:
         bar.end()
-    print_text(f"{model.name}, SHA-256 {model.sha256}", sys.stderr)
-    print_text(f"Use it: hookline model use local:{model.path}", sys.stderr)
+    print_note(f"{model.name}, SHA-256 {model.sha256}")
+    print_note(f"Use it: hookline model use local:{model.path}")
     print(model.path)
     return Exit.DONE
 
@@ -106,11 +103,11 @@ def use_model(arguments: argparse.Namespace) -> int:
     model = check_name(arguments.name) if arguments.name else ask_for_model()
     path = own_file(os.environ)
     write_model(path, model)
-    print_text(f"hookline: the model is {printable(model)} ({path}).", sys.stderr)
+    report(f"the model is {model} ({path}).")
     with contextlib.suppress(ConfigError):  # another command reports it
         where = load(Path.cwd()).where("model")
         if not where.startswith(str(path)):
-            print_text(f"hookline: here, {printable(where)} names another.", sys.stderr)
+            report(f"here, {where} names another.")
     return Exit.DONE
 
 
@@ -124,11 +121,11 @@ def remove_model(arguments: argparse.Namespace) -> int:
         ]
         for model in found:
             model.remove()
-            print_text(f"{model.path} was deleted.", sys.stderr)
+            print_note(f"{model.path} was deleted.")
         if not found:
-            print_text(f"{arguments.name} is not here.", sys.stderr)
+            print_note(f"{arguments.name} is not here.")
         return Exit.DONE
     weights = find_weights(arguments.name)
     was_here = remove(weights)
-    print_text(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", sys.stderr)
+    print_note(f"{weights.path} {'was deleted' if was_here else 'is not here'}.")
     return Exit.DONE

@@ -22,7 +22,7 @@ import msgspec
 
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.guards import Guards, can_ask
-from hookline.cli.terminal import fit_text, printable, width, wrap_text
+from hookline.cli.terminal import fit_text, printable, report, width, wrap_text
 from hookline.config import Layer
 from hookline.config.locations import own_file
 from hookline.config.own_file import write_model
@@ -151,13 +151,13 @@ def choose_model(arguments: argparse.Namespace, guards: Guards, flags: Layer) ->
     if settings.is_bare or not can_ask(arguments):
         is_silent = arguments.quiet or getattr(arguments, "json", False)
         if not (is_silent or missing_extra("local")):  # without it, an error says more
-            _say(f"no model is chosen, so this is the small one ({DEFAULT.title}); {_OTHER}")
+            report(f"no model is chosen, so this is the small one ({DEFAULT.title}); {_OTHER}")
         return guards
     model = ask_for_model()
     try:
         write_model(own_file(os.environ), model)
     except ConfigError as error:
-        _say(f"the choice is not kept: {printable(str(error))}")
+        report(f"the choice is not kept: {error}")
     sources = {**flags.sources, ("model",): str(own_file(os.environ))}
     chosen = Layer(flags.name, {**flags.data, "model": model}, sources=sources)
     return msgspec.structs.replace(guards, settings=load_verified(chosen, agent=settings.agent))
@@ -169,7 +169,7 @@ _OTHER = "`hookline model use` chooses another."
 def ask_for_model() -> str:
     """Show what there is, and ask until there is an answer."""
     choices = find_choices(Path.cwd())
-    _say("which model should answer? Nothing was sent to any of them yet.")
+    report("which model should answer? Nothing was sent to any of them yet.")
     _print_list(choices)
     for line in wrap_text(f"Your answer is kept in {own_file(os.environ)}; {_OTHER}", width()):
         _show(f"{line}\n")
@@ -181,7 +181,7 @@ def ask_for_model() -> str:
                 choice = Choice(check_name(choice.model + name), "")
             return choice.model
         except UsageError as error:
-            _say(printable(str(error)))
+            report(str(error))
 
 
 def _print_list(choices: Sequence[Choice]) -> None:
@@ -219,10 +219,6 @@ def _read(prompt: str) -> str:
         _show("\n")
         raise ConfigError("no model was chosen.", remedy="Name one: hookline model use local:")
     return line.strip()
-
-
-def _say(text: str) -> None:
-    _show(f"hookline: {text}\n")
 
 
 def _show(text: str) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from hookline.cli.assembly.verification import load_verified, verify
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import report
 from hookline.config import Layer, Settings
 from hookline.config.layers import check_layer, put
 from hookline.config.load import VARIABLES
@@ -73,7 +72,7 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
 def report_untrusted(settings: Settings) -> None:
     """Report settings that wait for trust: what a command says about hooks is without them."""
     if settings.trust_hint:
-        print_text(f"hookline: {printable(settings.trust_hint)}", sys.stderr)
+        report(settings.trust_hint)
 
 
 def flags_of(arguments: argparse.Namespace) -> Layer:

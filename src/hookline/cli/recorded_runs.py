@@ -6,17 +6,16 @@ import copy
 import itertools
 import os
 import shlex
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
 
 from hookline.cli.assembly.verification import load_verified
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import report
 from hookline.config import Layer, Settings
-from hookline.config.layers import Merged, put
+from hookline.config.layers import Merged, find, put
 from hookline.config.load import NO_FLAGS
 from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
@@ -78,7 +77,7 @@ class Invocation(msgspec.Struct, frozen=True):
         }
         for path, flag in _PERMISSIONS.items():
             if settings.merged.where(path).startswith("$"):
-                put(kept, path, _value_at(settings.merged.data, path))
+                put(kept, path, find(settings.merged.data, path))
                 sources[".".join(path)] = flag
         model = settings.merged.data.get("model")
         if model and not settings.target:
@@ -142,16 +141,10 @@ class Invocation(msgspec.Struct, frozen=True):
     def _format_flag(self, path: str, flag: str) -> str:
         if flag in ("--capability", "--without"):
             return f"{flag} {path.split('.')[1]}"
-        value = _value_at(self.flags, path.split("."))
+        value = find(self.flags, path.split("."))
         values = value if isinstance(value, list) else [value]
         start = f"{path}=" if flag == "--set" else ""
         return " ".join(f"{flag} {shlex.quote(f'{start}{each}')}" for each in values)
-
-
-def _value_at(data: Any, path: Iterable[object]) -> Any:
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data
 
 
 def _map_text(data: Any, change: Callable[[str], str]) -> Any:
@@ -181,8 +174,8 @@ def wider_place(state: AgentState, settings: Settings) -> str:
 
     The configuration may have changed since, or a variable is set that was not.
     """
-    recorded = _value_at(msgspec.to_builtins(state.metadata), ("bash.sandbox", "place"))
-    now = _value_at(settings.merged.data, _PLACE) or "workspace"
+    recorded = find(msgspec.to_builtins(state.metadata), ("bash.sandbox", "place"))
+    now = find(settings.merged.data, _PLACE) or "workspace"
     stricter: tuple[object, ...] = get_args(PlaceName)[: get_args(PlaceName).index(now)]
     if recorded not in stricter:
         return ""
@@ -202,7 +195,7 @@ def inherit_flags(
     invocation = Invocation.of(state)
     inherited = invocation.inherit(flags)
     if inherited and not quiet:
-        print_text(f"hookline: using the flags of run {run_id}: {printable(inherited)}", sys.stderr)
+        report(f"using the flags of run {run_id}: {inherited}")
     flags = invocation.flags_with(flags)
     return flags, invocation.settings(flags, bare=settings.is_bare)
 

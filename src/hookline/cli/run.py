@@ -18,7 +18,7 @@ from hookline.cli.guards import Guards, require_guards
 from hookline.cli.journal_location import find_run, journal_at, journal_path, new_run_id
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation, conversation_of, inherit_flags
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import report
 from hookline.config import Layer
 from hookline.errors import UsageError
 from hookline.state import AgentState
@@ -117,10 +117,9 @@ def _has_input() -> bool:
             return True
     except (OSError, ValueError):
         return False
-    print_text(
-        f"hookline: the pipe had no data for {_PATIENCE:.0f} s and is ignored; "
-        "use `-f -` to wait for data, or `< /dev/null` if there is none.",
-        sys.stderr,
+    report(
+        f"the pipe had no data for {_PATIENCE:.0f} s and is ignored; use `-f -` to wait for data, "
+        "or `< /dev/null` if there is none."
     )
     return False
 

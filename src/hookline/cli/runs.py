@@ -27,7 +27,15 @@ from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.screen import Screen, error_text
-from hookline.cli.terminal import fit_text, list_width, print_text, printable
+from hookline.cli.terminal import (
+    count,
+    fit_text,
+    list_width,
+    print_note,
+    print_text,
+    printable,
+    report,
+)
 from hookline.config import load
 from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError
 from hookline.journal import (
@@ -72,10 +80,9 @@ def list_runs(arguments: argparse.Namespace) -> int:
             infos = outer_runs(database)
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
     if infos and not wanted:
-        count = f"{len(infos)} run{'s' * (len(infos) != 1)} here"
-        print_text(f"of {count}, none is {arguments.status}", sys.stderr)
+        print_note(f"of {count(len(infos), 'run')} here, none is {arguments.status}")
     elif not infos and not arguments.json:
-        print_text('no runs here yet: hookline run "..."', sys.stderr)
+        print_note('no runs here yet: hookline run "..."')
     shown = wanted[: arguments.limit]
     _print(shown, arguments.json, {} if database is None else _why_waiting(arguments, shown))
     return Exit.DONE
@@ -89,8 +96,9 @@ def _why_waiting(arguments: argparse.Namespace, infos: list[RunInfo]) -> dict[st
         with queue_of(arguments, warns=False) as journal:
             return journal.why_waiting_sync(*infos)
     except AccessDeniedError:
-        why = "why runs wait is not shown: this role may not see the queue (docs/scaling.md lists rights)"
-        print_text(f"hookline: {why}.", sys.stderr)
+        report(
+            "why runs wait is not shown: this role may not see the queue (docs/scaling.md lists rights)."
+        )
     except HooklineError:
         pass  # there is no queue
     return {}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import (
     Paint,
+    count,
     end_column,
     fit_text,
     is_smart,
@@ -192,11 +193,7 @@ class Screen:
         self._calls.update({(record.run_id, call.id): call for call in record.calls})
         tokens = record.usage.total_tokens
         used = f", {tokens:,} tokens" if tokens else ""
-        does = (
-            f"{len(record.calls)} call{'s' * (len(record.calls) != 1)}"
-            if record.calls
-            else "answers"
-        )
+        does = count(len(record.calls), "call") if record.calls else "answers"
         model = printable(record.model)
         what = ("discarded by a hook" if record.discarded else does) + used
         if depth or not self._is_step_shown:
@@ -242,7 +239,7 @@ class Screen:
         text = printable(result.text, lines=True)
         lines = text.splitlines() or [""]
         rest = len(lines) - 1
-        more = f" (+{rest:,} line{'s' * (rest != 1)})" if rest else ""
+        more = f" (+{count(rest, 'line')})" if rest else ""
         took = f" {result.duration:.1f} s" if result.duration >= 0.05 else ""
         mark, colour = ("ok", "green") if result.is_success else ("no", "red")
         first = next((line for line in lines if line.strip()), "").replace("\t", " ")

@@ -141,6 +141,21 @@ def print_text(text: str, stream: TextIO | None = None, *, indent: int | None = 
     print(text, file=out)
 
 
+def count(number: int, what: str) -> str:
+    """How many of something: `1 step`, `2 steps`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def print_note(text: str) -> None:
+    """Print a line on standard error, beside what a command prints for its reader. The text may be of others."""
+    print_text(printable(text), sys.stderr)
+
+
+def report(text: str) -> None:
+    """Print a note that names the command, for those who read the output of several."""
+    print_note(f"hookline: {text}")
+
+
 def _wrapped_lines(text: str, indent: int | None) -> Iterator[str]:
     room = width()
     for line in text.split("\n"):

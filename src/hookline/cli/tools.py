@@ -10,7 +10,7 @@ import sys
 from hookline.cli.assembly.agent import open_agent, without_model
 from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
-from hookline.cli.terminal import align_columns, fit_text, list_width, print_text, printable
+from hookline.cli.terminal import align_columns, fit_text, list_width, print_text, printable, report
 from hookline.config import Settings
 from hookline.errors import UsageError
 
@@ -53,5 +53,5 @@ async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int
             for line in align_columns([[printable(cell) for cell in row] for row in rows]):
                 print(fit_text(line, list_width(sys.stdout)))
     for note in notes:
-        print_text(f"hookline: {note}", sys.stderr)
+        report(note)
     return 0

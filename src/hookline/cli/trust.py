@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.command_hooks import VARIABLE, pages_in
 from hookline.cli.assembly.verification import verify
 from hookline.cli.exits import Exit
-from hookline.cli.terminal import print_text, printable
+from hookline.cli.terminal import print_note, print_text, printable
 from hookline.command_hooks import (
     CommandHooks,
     Handler,
@@ -47,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         folders = trust.directories()
         print("".join(f"{folder}\n" for folder in folders), end="")
         if not folders:
-            print_text("you trust no directory yet", sys.stderr)
+            print_note("you trust no directory yet")
         return Exit.DONE
     given = Path(arguments.folder)
     if not given.is_dir():
@@ -59,10 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = project_of(given, os.environ)
     if arguments.revoke:
         was = trust.revoke(project)
-        print_text(
-            f"{printable(str(project))} {'is trusted no longer' if was else 'was not trusted'}.",
-            sys.stderr,
-        )
+        print_note(f"{project} {'is trusted no longer' if was else 'was not trusted'}.")
         return Exit.DONE
     return _trust_project(project, trust, is_shown_only=arguments.show)
 
@@ -70,19 +66,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _trust_project(project: Path, trust: TrustFile, *, is_shown_only: bool) -> int:
     now = ProjectTrust(project, trust)
     if not now.has_something and trust.find_above(project, os.environ) is None:
-        print_text(
-            f"{printable(str(project))} has no configuration: there is nothing to trust.",
-            sys.stderr,
-        )
+        print_note(f"{project} has no configuration: there is nothing to trust.")
         return Exit.DONE
     for line in (*now.contents(), *now.differences()):
         print_text(f"  {line}")
     if is_shown_only:
-        print_text(f"{printable(str(project))}: {now.status.value}", sys.stderr)
+        print_note(f"{project}: {now.status.value}")
         is_whole = now.status in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
     now.approve()
-    print_text(f"{printable(str(project))} is trusted as it is now.", sys.stderr)
+    print_note(f"{project} is trusted as it is now.")
     return Exit.DONE
 
 
@@ -97,9 +90,8 @@ class ProjectTrust:
         for layer in self._layers:
             refuse_endpoints(layer)
         self._prints = fingerprints(project, self._layers)
-        self._pages = pages_of(project, self._layers)
-        self._hooks = TrustedHooks.find(project, **self._pages)
-        self._foreign = describe_foreign_hooks(project, self._pages)
+        self._foreign = ForeignHooks(project, self._layers)
+        self._hooks = self._foreign.trusted
         files = (*(Path(layer.name) for layer in self._layers), *named_files(project, self._layers))
         self._texts = read_texts(project, files)
 
@@ -112,9 +104,8 @@ class ProjectTrust:
     def status(self) -> TrustStatus:
         """Whether the configuration and the hooks in other agents' files are trusted; the worse of the two."""
         of_files = self._trust.status(self.project, self._prints)
-        of_hooks = hook_trust_status(self.project, self._hooks, self._foreign)
         worst_first = ("CHANGED", "UNKNOWN", "TRUSTED", "NOTHING")
-        return min(of_files, of_hooks, key=lambda each: worst_first.index(each.name))
+        return min(of_files, self._foreign.status, key=lambda each: worst_first.index(each.name))
 
     @property
     def changes(self) -> list[str]:
@@ -137,7 +128,7 @@ class ProjectTrust:
             state = "changed" if name in self._hooks.texts else "no longer bound"
             state = state if (self.project / name).exists() else "gone"
             yield f"{printable(name)}  ({state})"
-        yield from self._foreign
+        yield from self._foreign.lines
         for layer in self._layers:
             yield from _describe(layer.data, self.project)
 
@@ -173,7 +164,7 @@ class ProjectTrust:
         is_inside = self._trust.find_above(self.project, os.environ) is not None
         if self._prints or is_inside or self._trust.is_known(self.project):
             self._trust.approve(self.project, self._prints, self._texts)
-        if self._foreign or TrustStore().was_trusted(self.project):
+        if self._foreign.lines or TrustStore().was_trusted(self.project):
             TrustStore().approve(self._hooks)
 
 
@@ -182,14 +173,14 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
     if arguments.revoke:
         was = trust.revoke_repository(top)
         text = "git asks there again" if was else "was not a trusted repository"
-        print_text(f"{top}: {text}.", sys.stderr)
+        print_note(f"{top}: {text}.")
         return Exit.DONE
     problem, mark = repository_objection(str(top)), configuration_hash(str(top))
     if arguments.show:
         known = trust.repositories().get(str(top))
         is_whole = problem is None and known == mark
         status = "not trusted" if known is None else "changed since it was trusted"
-        print_text(f"{top}: {problem or ('trusted' if is_whole else status)}", sys.stderr)
+        print_note(f"{top}: {problem or ('trusted' if is_whole else status)}")
         return Exit.DONE if is_whole else Exit.CONFIG
     if problem:
         raise UsageError(
@@ -199,15 +190,37 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
             else "Name the top directory of a repository: the one with the directory .git in it.",
         )
     trust.approve_repository(top, mark)
-    text = f"git may read in {top} without asking, while its configuration stays as it is."
-    print_text(text, sys.stderr)
+    print_note(f"git may read in {top} without asking, while its configuration stays as it is.")
     return Exit.DONE
 
 
 # --- hooks in other agents' files, and of pages -------------------------------------------------------
 
 
-def pages_of(project: Path, layers: list[Layer]) -> Pages:
+class ForeignHooks:
+    """The hooks in other agents' files of a project, and in its subagents, skills and plugins."""
+
+    def __init__(self, project: Path, layers: list[Layer]) -> None:
+        pages = _pages_of(project, layers)
+        self._project = project
+        self.trusted = TrustedHooks.find(project, **pages)
+        """What trust in them is bound to, as it is now."""
+        self.lines = _describe_foreign_hooks(project, pages)
+        """What there is, in words."""
+
+    @property
+    def status(self) -> TrustStatus:
+        """Whether they are trusted."""
+        store, project = TrustStore(), self._project
+        if not self.lines:
+            is_gone = store.has_lost(project) or bool(store.pages(project))
+            return TrustStatus.CHANGED if is_gone else TrustStatus.NOTHING
+        if store.is_trusted(project) and store.pages(project) == self.trusted.pages:
+            return TrustStatus.TRUSTED
+        return TrustStatus.CHANGED if store.was_trusted(project) else TrustStatus.UNKNOWN
+
+
+def _pages_of(project: Path, layers: list[Layer]) -> Pages:
     """The places of subagents, skills and plugins that files of the project or of the user name."""
     own = own_file(os.environ)
     plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
@@ -219,18 +232,7 @@ def pages_of(project: Path, layers: list[Layer]) -> Pages:
     return found
 
 
-def hook_trust_status(project: Path, hooks: TrustedHooks, foreign: list[str]) -> TrustStatus:
-    """Whether the hooks in other agents' files, and those of pages, are trusted."""
-    store = TrustStore()
-    if not foreign:
-        is_gone = store.has_lost(project) or bool(store.pages(project))
-        return TrustStatus.CHANGED if is_gone else TrustStatus.NOTHING
-    if store.is_trusted(project) and store.pages(project) == hooks.pages:
-        return TrustStatus.TRUSTED
-    return TrustStatus.CHANGED if store.was_trusted(project) else TrustStatus.UNKNOWN
-
-
-def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
+def _describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
     """Lines about the hooks in other agents' files of the project, and in its subagents and skills."""
     usual = page_folders(project)
     found = CommandHooks.discover(

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from hookline.agent import Agent, AgentBuilder, RunResult
-from hookline.cli.console import answers_from_flags
+from hookline.cli.console import answers_from_flags, show_questions
 from hookline.cli.exits import Exit, exit_of
 from hookline.cli.inbox import who_answers
 from hookline.cli.journal_location import find_in_database, queue_of
 from hookline.cli.json_output import print_json
 from hookline.cli.options import refuse_settings
-from hookline.cli.screen import Screen, format_call
+from hookline.cli.screen import Screen
 from hookline.cli.target import find_target
-from hookline.cli.terminal import printable
+from hookline.cli.terminal import printable, report
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.journal import Questions, RunQueued
 
@@ -70,7 +69,7 @@ def submit(arguments: argparse.Namespace) -> int:
             arguments.agent, queue=arguments.queue, version=arguments.agent_version
         )
     if why:
-        print(f"hookline: run {run_id} is queued and waits: {printable(why)}.", file=sys.stderr)
+        report(f"run {run_id} is queued and waits: {why}.")
     return Exit.DONE
 
 
@@ -102,7 +101,7 @@ def _warn_if_nobody_drives(journal: QueueJournal, run_id: str, *, is_answered: b
         version = wanted_version(records) or ""
         why = journal.why_no_worker_sync(queued.agent_id, queue=queued.queue, version=version)
         if why:
-            print(f"hookline: run {run_id} waits: {printable(why)}.", file=sys.stderr)
+            report(f"run {run_id} waits: {why}.")
 
 
 def _show(result: RunResult, arguments: argparse.Namespace) -> None:
@@ -112,12 +111,7 @@ def _show(result: RunResult, arguments: argparse.Namespace) -> None:
         return
     screen = Screen(quiet=arguments.quiet)
     screen.finish(result)
-    for each in result.pending:
-        asked = f"asked by {printable(each.asked_by)}: {printable(each.reason)}"
-        screen.say(f"waiting: {format_call(each.tool_call)}, {asked}")
-        command = f"hookline resume {result.run_id} --database URL"
-        screen.say(f"  yes: {command} --allow '{each.id}'")
-        screen.say(f"  no:  {command} --deny '{each.id}'")
+    show_questions(screen, result.pending, f"hookline resume {result.run_id} --database URL")
     if not arguments.quiet or not result.is_completed:
         ending = result.state.ending
         why = f": {printable(ending.reason)}" if ending and not result.is_completed else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import msgspec
 
 from hookline.config.schema import KeyPath
 from hookline.config.validation import InvalidSetting, check
-from hookline.errors import ConfigError
+from hookline.errors import ConfigError, UsageError
 
 _MAX_DEPTH = 60
 _LINE = re.compile(r"at line (\d+)")
@@ -108,10 +109,26 @@ def check_layer(layer: Layer) -> Layer:
     try:
         check(layer.data)
     except InvalidSetting as wrong:
-        shown = write_path(wrong.path)
-        problem = f"'{shown}' {wrong.problem}" if shown else f"it {wrong.problem}"
-        raise ConfigError(f"{layer.where(wrong.path)}: {problem}.", remedy=wrong.remedy) from None
+        raise invalid_setting_error(wrong, layer.where) from None
     return layer
+
+
+def invalid_setting_error(wrong: InvalidSetting, where: Callable[[KeyPath], str]) -> ConfigError:
+    """The error for a wrong setting, with its place."""
+    shown = write_path(wrong.path)
+    problem = f"'{shown}' {wrong.problem}" if shown else f"it {wrong.problem}"
+    return ConfigError(f"{where(wrong.path)}: {problem}.", remedy=wrong.remedy)
+
+
+def is_of_project(where: str, project: Path) -> bool:
+    """Whether a value is written in a file of the project: strangers may have written it."""
+    return where.startswith(os.path.join(project, ""))
+
+
+def setting_error(where: str, problem: str, remedy: str = "") -> UsageError | ConfigError:
+    """The error for a value in a flag (wrong use) or in a file (wrong configuration)."""
+    kind = UsageError if where.startswith("--") else ConfigError
+    return kind(f"{where}: {problem}", remedy=remedy)
 
 
 def put(data: dict[Any, Any], path: KeyPath, value: Any) -> None:
@@ -119,6 +136,13 @@ def put(data: dict[Any, Any], path: KeyPath, value: Any) -> None:
     for name in path[:-1]:
         data = data.setdefault(name, {})
     data[path[-1]] = value
+
+
+def find(data: Any, path: Iterable[object]) -> Any:
+    """A value deep in tables; None if there is none."""
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
 
 
 ADDED = frozenset({"hooks", "hook_files", "allow", "ask", "deny"})

@@ -10,7 +10,16 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.layers import Layer, Merged, check_layer, leaves, put, read_layer, write_path
+from hookline.config.layers import (
+    Layer,
+    Merged,
+    check_layer,
+    find,
+    leaves,
+    put,
+    read_layer,
+    write_path,
+)
 from hookline.config.locations import is_file, own_file, project_files, project_of
 from hookline.config.schema import Configuration, KeyPath, PlaceName, SandboxName
 from hookline.config.trust import TrustStatus, fingerprints, trust_file
@@ -169,7 +178,7 @@ def project_layers(
 def _refuse_contradiction(merged: Merged) -> None:
     """Refuse a place and a sandbox that exclude each other, and name both origins: they may be far apart."""
     path = ("capabilities", "bash")
-    bash = merged.data.get("capabilities", {}).get("bash", {})
+    bash = find(merged.data, path) or {}
     place, sandbox = bash.get("place"), bash.get("sandbox")
     if sandbox == "host" or (place == "host" and sandbox == "required"):
         raise ConfigError(

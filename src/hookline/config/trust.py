@@ -94,20 +94,18 @@ class TrustFile:
 
     def texts(self, project: Path) -> dict[str, str]:
         """The texts of files as they were trusted, as far as they were kept. Earlier versions kept none."""
-        entry = self._entry(project)
-        files, kept = entry.get("files", {}), entry.get("texts", {})
+        files = self._table(project, "files")
         # An earlier version may have trusted other files since, and has left these texts as they were.
         texts = {
             name: text
-            for name, text in (kept.items() if isinstance(kept, dict) else ())
+            for name, text in self._table(project, "texts").items()
             if hashlib.sha256(text.encode()).hexdigest() == files.get(name)
         }
         return {**self.hook_texts(project), **texts}
 
     def hook_texts(self, project: Path) -> dict[str, str]:
         """Those of files that name hooks of other agents, and of their scripts."""
-        kept = self._entry(project).get("hook_texts", {})
-        return dict(kept) if isinstance(kept, dict) else {}
+        return self._table(project, "hook_texts")
 
     def approve(
         self,
@@ -124,8 +122,7 @@ class TrustFile:
 
     def pages_of(self, project: Path) -> dict[str, str]:
         """The hashes of the trusted hooks of subagents and skills, by page."""
-        pages = self._entry(project).get("pages", {})
-        return dict(pages) if isinstance(pages, dict) else {}
+        return self._table(project, "pages")
 
     def approve_hooks(
         self,
@@ -171,6 +168,10 @@ class TrustFile:
 
     def _entry(self, project: Path) -> dict[str, Any]:
         return dict(self._read().get(str(project), {}))
+
+    def _table(self, project: Path, name: str) -> dict[str, str]:
+        found = self._entry(project).get(name, {})
+        return dict(found) if isinstance(found, dict) else {}
 
     def _update(self, project: Path, **values: Any) -> None:
         known = self._read()

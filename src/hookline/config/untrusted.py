@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.layers import Layer, leaves, put, write_path
+from hookline.config.layers import Layer, find, leaves, put, write_path
 from hookline.config.schema import KeyPath, PlaceName, SandboxName
 from hookline.errors import ConfigError
 
@@ -86,7 +86,7 @@ def keep_stricter(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[KeyP
                 hooks.append(value)
                 continue
         elif path[:-1] in _RULES:
-            put(kept, path[:-1], [*_get(kept, path[:-1]), value])
+            put(kept, path[:-1], [*(find(kept, path[:-1]) or ()), value])
             continue
         elif _is_stricter(path, value, below):
             put(kept, path, value)
@@ -121,13 +121,6 @@ def is_restriction(path: KeyPath, value: Any, agent: str = "") -> bool:
     return name not in _GIVE_TOOLS
 
 
-def _get(data: Any, path: KeyPath) -> Any:
-    """A list deep in tables; an empty one where there is none."""
-    for name in path:
-        data = data.get(name, {})
-    return data or []
-
-
 def _is_strict_rule(hook: dict[str, Any]) -> bool:
     strict = _STRICT_RULES.get(_point_of(str(hook.get("on", ""))), ())
     if hook.get("do") not in strict or set(hook) - _OF_RULE:
@@ -153,14 +146,14 @@ def _is_stricter(path: KeyPath, value: Any, below: dict[str, Any]) -> bool:
         return bool(_STRICT_OPTIONS[path] == value)
     if path in _STRICTEST_FIRST:
         words, usual = _STRICTEST_FIRST[path]
-        now = below.get("capabilities", {}).get("bash", {}).get(path[2], usual)
+        now = find(below, path) or usual
         return value in words and now in words and words.index(value) <= words.index(now)
     if path[0] == "capabilities" and len(path) == 3 and path[2] == "enabled":
         return value is False and path[1] in _GIVE_TOOLS
     if path == ("approvals", "mode"):
-        return value in _STRICTER[below.get("approvals", {}).get("mode", "default")]
+        return value in _STRICTER[find(below, path) or "default"]
     if path[0] == "limits" or path == ("approvals", "expire_after"):
-        now = below.get(str(path[0]), {}).get(path[1])
+        now = find(below, path)
         return now is None or value <= now
     return False
 

@@ -18,7 +18,7 @@ from hookline.journal import (
 )
 from hookline.lifecycle import HookPoint
 from hookline.pages.outline import Outline, StepOutline, kind_of
-from hookline.pages.page import Markup, PageWriter, join
+from hookline.pages.page import Markup, PageWriter, count, join
 from hookline.redaction import Redactor
 from hookline.state import ToolCall
 
@@ -237,8 +237,8 @@ class Timeline:
     def _summary(self) -> str:
         """The drawing in words, for those who do not see it."""
         blocked = sum(call.is_kept_back for _, call in self.run.calls())
-        held = f", {_count(blocked, 'call')} blocked" if blocked else ""
-        return f"A run: {_count(len(self.run.steps), 'step')}{held}, {self.run.end}."
+        held = f", {count(blocked, 'call')} blocked" if blocked else ""
+        return f"A run: {count(len(self.run.steps), 'step')}{held}, {self.run.end}."
 
 
 class Band:
@@ -284,7 +284,7 @@ class Band:
         if isinstance(event, RequestSent):
             self._asked_at = event.at
         elif isinstance(event, ResponseReceived):
-            words = _count(len(event.calls), "call") if event.calls else "answer"
+            words = count(len(event.calls), "call") if event.calls else "answer"
             self._turn("model", "discarded" if event.discarded else words, event.at)
         elif isinstance(event, ErrorRaised):
             if not event.call_id and self._asked_at is not None:
@@ -468,7 +468,3 @@ def _short(text: str, most: int) -> str:
     """One line of a text, of so many letters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -21,10 +21,10 @@ from hookline import (
     StopReason,
     ToolCall,
     ToolContext,
-    ToolError,
     ToolResult,
     tool,
 )
+from hookline.errors import ToolError
 from hookline.journal import CallAdmitted, CallSettled, HookRan, Record, ToolProgress, decode
 from hookline.state import InferenceResponse, ResultStatus, Usage, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say

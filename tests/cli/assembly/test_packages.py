@@ -103,9 +103,9 @@ def test_a_package_is_imported_only_when_a_configuration_names_it(packages: Pack
     ("text", "said"),
     [
         ("[capabilities.acmee]\n", "config.toml:1: there is no capability 'acmee'. Did you mean 'acme'?"),
-        ("[capabilities.acme]\nwrod = 'x'\n", "config.toml:2: 'acme' has no option 'wrod'."),
-        ("[capabilities.acme]\ntimes = 'x'\n", "config.toml:2: 'acme.times' is 'x': expected a whole number."),
-        ("[capabilities.acme]\nenabled = 3\n", "config.toml:2: 'acme.enabled' is 3"),
+        ("[capabilities.acme]\nwrod = 'x'\n", "config.toml:2: 'capabilities.acme.wrod' is not a setting."),
+        ("[capabilities.acme]\ntimes = 'x'\n", "config.toml:2: 'capabilities.acme.times' is 'x': expected a whole"),
+        ("[capabilities.acme]\nenabled = 3\n", "config.toml:2: 'capabilities.acme.enabled' is 3"),
     ],
 )  # fmt: skip
 def test_mistakes_are_found_with_their_line(packages: Packages, text: str, said: str) -> None:

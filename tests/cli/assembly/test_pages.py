@@ -74,7 +74,7 @@ def test_commands_is_no_option_of_a_file(place: Any) -> None:
     place.write("hookline.toml", '[capabilities.skills]\nsources = ["s"]\ncommands = true\n')
     done = place.run("config", "show")
     assert done.returncode == Exit.CONFIG
-    assert "'skills' has no option 'commands'" in done.stderr
+    assert "'capabilities.skills.commands' is not a setting" in done.stderr
 
 
 def a_plugin(place: Any, name: str = "guard") -> None:

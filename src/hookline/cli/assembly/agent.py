@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,9 +15,10 @@ from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import report
 from hookline.command_hooks import CommandHooks, Level
 from hookline.config import Settings
+from hookline.config.layers import is_of_project, setting_error
 from hookline.config.locations import data_folder
 from hookline.config.schema import AgentSettings
 from hookline.definition.definition import Plans
@@ -63,7 +63,7 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     """Shows text of hooks instead of the model's, if somebody watches."""
     note: Callable[[str], None] = lambda _: None
     """Reports what may be unexpected."""
-    warn: Callable[[str], None] = lambda text: print_text(f"hookline: {text}", sys.stderr)
+    warn: Callable[[str], None] = report
     """Reports what must not be missed."""
     while_opening: Callable[[], contextlib.AbstractContextManager[Any]] = user_code
     """Entered while the agent is made and its servers are connected: user code runs, and it may take long."""
@@ -265,8 +265,7 @@ def _add_model(builder: AgentBuilder, settings: Settings, additions: AgentAdditi
                 f"no model was named, and the local one is not here: {error.message}",
                 remedy=f"{error.remedy} Or name another: hookline run --model anthropic:NAME.".strip(),
             ) from error
-        kind = UsageError if where.startswith("--") else ConfigError
-        raise kind(f"{where}: {error.message}", remedy=error.remedy) from error
+        raise setting_error(where, error.message, error.remedy) from error
     except AuthenticationError as error:
         in_file = "set model_settings.api_key in your own file"
         remedy = error.remedy.replace("give api_key=", in_file)
@@ -334,7 +333,7 @@ def _with_trusted_files(server: McpServer, settings: Settings) -> McpServer:
     """A server that finds programs and modules as hooks do, and starts only while its files are what they are now."""
     command, name, project = cast("ServerCommand", server.target), server.name, settings.project
     origins = (settings.where("mcp", name, key) for key in ("command", "args"))
-    level = Level.PROJECT if any(each.startswith(f"{project}/") for each in origins) else Level.USER
+    level = Level.PROJECT if any(is_of_project(each, project) for each in origins) else Level.USER
     command = command.with_search(level, project).pin_files(level, project)
     return msgspec.structs.replace(server, target=command)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import os
 import re
 import types
@@ -12,33 +14,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hookline.cli.assembly.packages import (
     NamedCapability,
     find_packaged,
     packaged_capabilities,
 )
 from hookline.config import Settings
+from hookline.config.layers import invalid_setting_error
+from hookline.config.schema import Table
 from hookline.config.trust import trust_file
-from hookline.config.validation import suggest
+from hookline.config.validation import InvalidSetting, check, suggest
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _NOT_BY_NAME = frozenset({"Approval", "Hooks", "Limits", "ErrorHandling", "Cancellation"})
 """Capabilities that other parts of a configuration make: approvals, hooks, limits, errors."""
-_PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _LISTS = (
     *(list, tuple, set, frozenset),
     *(getattr(abc, name) for name in ("Sequence", "Collection", "Iterable", "Set")),
 )
-_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    "string": ((str,), "text"),
-    "boolean": ((bool,), "true or false"),
-    "integer": ((int,), "a whole number"),
-    "number": ((int, float), "a number"),
-    "array": ((list,), "a list"),
-    "object": ((dict,), "a table"),
-}
-"""The types of a JSON schema: in Python, and in words."""
-_TEXT = {"type": "string"}
+_NOT_OPTIONS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _POLICY = frozenset({"allow", "ask", "deny", "even_denied", "programs"})
 
 
@@ -87,10 +83,10 @@ def _class_of(name: str, where: str = "") -> Any:
 # --- options ------------------------------------------------------------------------------------------
 
 
-def options_of(kind: Any) -> list[str]:
-    """The options of a capability."""
-    own = [each for each in inspect.signature(kind).parameters if each != "commands"]
-    return ["enabled", *(["sources"] if _has_sources(kind) else ()), *own]
+class _Switch(Table, frozen=True, kw_only=True):
+    """What every capability has: `enabled`."""
+
+    enabled: bool = True
 
 
 def _has_sources(kind: Any) -> bool:
@@ -98,12 +94,22 @@ def _has_sources(kind: Any) -> bool:
     return any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
 
 
-def schema_of(kind: Any, option: str) -> dict[str, Any]:
-    """The JSON schema of an option; empty if only the class itself can check it."""
-    if option == "enabled":
-        return {"type": "boolean", "default": True}
-    if option == "sources" and _has_sources(kind):
-        return {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
+def _table_of(kind: Any) -> type[msgspec.Struct]:
+    """The table of a capability in a file, with its options: made from the signature of its class."""
+    parameters = inspect.signature(kind).parameters
+    kinds = {
+        name: _option_type(kind, name)
+        for name, each in parameters.items()
+        if name != "commands" and each.kind not in _NOT_OPTIONS
+    }
+    if _has_sources(kind):
+        kinds["sources"] = str | list[str]
+    fields = [(name, each | msgspec.UnsetType, msgspec.UNSET) for name, each in kinds.items()]
+    return msgspec.defstruct("Options", fields, bases=(_Switch,), frozen=True, kw_only=True)
+
+
+def _option_type(kind: Any, option: str) -> Any:
+    """The type of an option; `Any` if only the class itself can check it."""
 
     def carrier() -> None: ...
 
@@ -112,46 +118,45 @@ def schema_of(kind: Any, option: str) -> dict[str, Any]:
     carrier.__annotations__ = {"it": getattr(constructor, "__annotations__", {}).get(option, Any)}
     try:
         hint = typing.get_type_hints(carrier, getattr(constructor, "__globals__", {}))["it"]
-    except NameError:  # a type that is imported for type checkers only
-        return {}
-    return _schema_of_type(hint)
+        msgspec.json.Decoder(_plain_type(hint))
+    except (
+        NameError,
+        TypeError,
+    ):  # it is imported for type checkers only, or msgspec cannot check such a union
+        return Any
+    return _plain_type(hint)
 
 
-def _schema_of_type(hint: Any) -> dict[str, Any]:
+def _plain_type(hint: Any) -> Any:
+    """A type as a file can say it: a path is text, an object of ours a table."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Literal:
-        return {"enum": list(parts)}
+    if origin is typing.Literal or hint in (str, bool, int, float):
+        return hint
     if origin in (typing.Union, types.UnionType):
-        found: list[dict[str, Any]] = []
-        for each in (_schema_of_type(part) for part in parts if part is not type(None)):
-            found += [] if each in found else [each]
-        return found[0] if len(found) == 1 else {} if {} in found else {"anyOf": found}
-    if hint in _PLAIN:
-        return {"type": _PLAIN[hint]}
+        plain = dict.fromkeys(_plain_type(each) for each in parts if each is not types.NoneType)
+        return Any if Any in plain else functools.reduce(operator.or_, plain)
     if (origin or hint) in (Path, os.PathLike):
-        return _TEXT
+        return str
     if (origin or hint) in _LISTS:
-        return {"type": "array"}
+        return list
     is_ours = isinstance(hint, type) and hint.__module__.startswith("hookline.")
-    is_table = is_ours or (origin or hint) in (dict, abc.Mapping)
-    return {"type": "object"} if is_table else {}
+    return dict if is_ours or (origin or hint) in (dict, abc.Mapping) else Any
 
 
-def _explain_mismatch(value: Any, schema: dict[str, Any]) -> str:
-    """What the schema expects instead of a value; empty if the value fits."""
-    if "enum" in schema:
-        return "" if value in schema["enum"] else f"one of {', '.join(map(repr, schema['enum']))}"
-    if "anyOf" in schema:
-        words = [_explain_mismatch(value, each) for each in schema["anyOf"]]
-        return " or ".join(words) if all(words) else ""
-    if "type" not in schema:
-        return ""
-    kinds, words_of_type = _TYPES[schema["type"]]
-    return "" if type(value) in kinds else words_of_type
+def options_schema(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a capability's table."""
+    table = _table_of(kind)
+    schema: dict[str, Any] = msgspec.json.schema(table)["$defs"][table.__name__]
+    return {
+        "type": "object",
+        "description": (inspect.getdoc(kind) or "").partition("\n")[0],
+        "properties": schema["properties"],
+        "additionalProperties": False,
+    }
 
 
-def check_capability(name: str, options: dict[str, Any]) -> Iterator[tuple[str, ConfigError]]:
-    """The mistakes in a capability's table: its name, an option, or a value. Each with the option it is about.
+def check_capability(name: str, options: dict[str, Any]) -> None:
+    """Raise a ConfigError for a capability that does not exist, an InvalidSetting for a wrong option.
 
     Nothing that a file names is imported for that: options for a capability of a package are checked when it is made.
     """
@@ -159,26 +164,10 @@ def check_capability(name: str, options: dict[str, Any]) -> Iterator[tuple[str, 
     if not is_own and find_packaged(name) is None:
         offered = [each.name for each in packaged_capabilities()]
         remedy = suggest(name, sorted([*capability_names(), *offered]))
-        yield "", ConfigError(f"there is no capability '{name}'.", remedy=remedy)
-        return
-    if not isinstance(options.get("enabled", True), bool):
-        value = options["enabled"]
-        yield "enabled", ConfigError(f"'{name}.enabled' is {value!r}: expected true or false.")
-    if is_own and options.keys() - {"enabled"}:
-        yield from _check_options(name, _class_of(name), options)
-
-
-def _check_options(
-    name: str, kind: Any, options: dict[str, Any]
-) -> Iterator[tuple[str, ConfigError]]:
-    known = options_of(kind)
-    for option in [each for each in options if each != "enabled"]:
-        if option not in known:
-            problem = f"'{name}' has no option '{option}'."
-            yield option, ConfigError(problem, remedy=suggest(option, known))
-        elif expected := _explain_mismatch(options[option], schema_of(kind, option)):
-            problem = f"'{name}.{option}' is {options[option]!r}: expected {expected}."
-            yield option, ConfigError(problem)
+        raise ConfigError(f"there is no capability '{name}'.", remedy=remedy)
+    has_options = is_own and bool(options.keys() - {"enabled"})
+    given = options if has_options else {key: options[key] for key in options if key == "enabled"}
+    check(given, _table_of(_class_of(name)) if has_options else _Switch, ("capabilities", name))
 
 
 # --- making them --------------------------------------------------------------------------------------
@@ -214,9 +203,10 @@ def _make(
     kind = _class_of(name, where)
     is_packaged = _class_name(name) is None
     if is_packaged:  # those of our own were checked with their file
-        for option, problem in _check_options(name, kind, options):
-            place = settings.where("capabilities", name, option)
-            raise ConfigError(f"{place}: {problem.message}", remedy=problem.remedy)
+        try:
+            check(options, _table_of(kind), ("capabilities", name))
+        except InvalidSetting as wrong:
+            raise invalid_setting_error(wrong, settings.merged.where) from None
     parameters = inspect.signature(kind).parameters
     sources: list[str] = []
     if _has_sources(kind):
@@ -233,8 +223,8 @@ def _make(
     if name == "bash":
         _convert_tables(options, settings)
     for option, each in parameters.items():
-        several = each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        if each.default is inspect.Parameter.empty and not several and option not in options:
+        is_needed = each.default is inspect.Parameter.empty and each.kind not in _NOT_OPTIONS
+        if is_needed and option not in options:
             raise ConfigError(
                 f"{where}: '{name}' needs the option '{option}'.",
                 remedy=f"Add it to the configuration: [capabilities.{name}] {option} = ...",

@@ -15,9 +15,10 @@ from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.config_files import load_file
 from hookline.command_hooks.handler import FailMode
 from hookline.config import Settings
+from hookline.config.layers import is_of_project, setting_error
 from hookline.config.locations import user_folder
 from hookline.config.schema import HookSettings
-from hookline.errors import ConfigError, UsageError
+from hookline.errors import ConfigError
 
 _USUAL = "hooks/hooks.json"
 """The usual file with the hooks of a plugin."""
@@ -62,11 +63,11 @@ def _failures(settings: Settings, *, is_theirs: bool) -> dict[str, FailMode]:
     found: dict[str, FailMode] = {}
     for name, mode in settings.configuration.hook_failures.items():
         where = settings.where("hook_failures", name)
-        if where.startswith(str(settings.project)) is not is_theirs:
+        if is_of_project(where, settings.project) is not is_theirs:
             continue
         if is_theirs and mode == "open" and name.startswith(("~", "/")):
             remedy = "Put it into your own configuration file."
-            raise _options_error(
+            raise setting_error(
                 where, f"a project cannot let the hooks fail open for '{name}'.", remedy
             )
         found[name] = mode
@@ -80,15 +81,15 @@ def _plugins(settings: Settings) -> dict[Path, bool]:
     files = tuple(dict.fromkeys((_USUAL, *manifests)))
     for position, each in enumerate(settings.configuration.plugins):
         where = settings.where("plugins", position)
-        is_theirs = where.startswith(str(settings.project))
+        is_theirs = is_of_project(where, settings.project)
         base = settings.project if is_theirs else user_folder(os.environ)
         root = base / Path(each).expanduser()
         if not root.is_dir():
             remedy = f"Name a directory with one of {', '.join(files)}."
-            raise _options_error(where, f"there is no plugin directory '{root}'.", remedy)
+            raise setting_error(where, f"there is no plugin directory '{root}'.", remedy)
         if not any((root / name).exists() for name in files):
             remedy = f"It has none of {', '.join(files)}."
-            raise _options_error(where, f"'{root}' is not a plugin with hooks.", remedy)
+            raise setting_error(where, f"'{root}' is not a plugin with hooks.", remedy)
         if not is_theirs and (root / _USUAL).is_file():
             _check_object(root / _USUAL, where)
         found[root] = is_theirs
@@ -100,12 +101,12 @@ def _settings_files(settings: Settings) -> list[Path]:
     found = []
     for position, each in enumerate(settings.configuration.claude_settings):
         where = settings.where("claude_settings", position)
-        if where.startswith(str(settings.project)):
+        if is_of_project(where, settings.project):
             remedy = "Put its hooks into .claude/settings.json, which is read anyway."
-            raise _options_error(where, "a project cannot name settings files.", remedy)
+            raise setting_error(where, "a project cannot name settings files.", remedy)
         path = user_folder(os.environ) / Path(each).expanduser()
         if not path.is_file():
-            raise _options_error(where, f"there is no file '{path}'.", _A_SETTINGS_FILE)
+            raise setting_error(where, f"there is no file '{path}'.", _A_SETTINGS_FILE)
         _check_object(path, where)
         found.append(path)
     return found
@@ -116,13 +117,7 @@ def _check_object(path: Path, where: str) -> None:
     problems: list[str] = []
     load_file(path, problems.append)
     if problems:
-        raise _options_error(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
-
-
-def _options_error(where: str, problem: str, remedy: str) -> UsageError | ConfigError:
-    """The error for a flag (wrong use) or a file (wrong configuration)."""
-    kind = UsageError if where.startswith("--") else ConfigError
-    return kind(f"{where}: {problem}", remedy=remedy)
+        raise setting_error(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
 
 
 def _models(settings: Settings) -> Mapping[str, Any]:
@@ -156,28 +151,20 @@ def handler_of(hook: HookSettings, where: str, project: Path) -> Any:
     for name in _PYTHON_ONLY:
         if getattr(hook, name) != getattr(default, name):
             raise ConfigError(f"a command or an address has no '{name}'.", remedy="Leave it out.")
-    spec: dict[str, Any] = {"on": hook.on, **_match(hook)}
-    if hook.url is not None:
-        spec["url"] = hook.url
-    elif isinstance(hook.command, str):
-        spec["command"] = hook.command
-    else:
-        spec["argv"] = list(hook.command or ())
-    for name in ("timeout", "on_failure", "name"):
-        if getattr(hook, name) is not None:
-            spec[name] = getattr(hook, name)
-    if hook.env:
-        spec["env"] = dict(hook.env)
-    if hook.files:
-        spec["files"] = list(hook.files)
-    if hook.headers:
-        spec["headers"] = dict(hook.headers)
-        spec["allowed_env"] = [
-            name for value in hook.headers.values() for name in VARIABLE.findall(value)
-        ]
+    spec = {
+        "on": hook.on,
+        **_match(hook),
+        "url": hook.url,
+        "command" if isinstance(hook.command, str) else "argv": hook.command,
+        **{name: getattr(hook, name) for name in ("timeout", "on_failure", "name")},
+        **{name: getattr(hook, name) for name in ("env", "files", "headers")},
+        "allowed_env": VARIABLE.findall(" ".join(hook.headers.values())),
+    }
+    lists = {name: list(each) if isinstance(each, tuple) else each for name, each in spec.items()}
+    given = {name: each for name, each in lists.items() if each}
     # A repository's command gets only harmless variables, and its scripts are checked before each run.
-    level = Level.PROJECT if where.startswith(str(project)) else Level.CODE
-    return read_hook(spec, level=level, path=where.rpartition(":")[0], label=where)
+    level = Level.PROJECT if is_of_project(where, project) else Level.CODE
+    return read_hook(given, level=level, path=where.rpartition(":")[0], label=where)
 
 
 def _match(hook: HookSettings) -> dict[str, Any]:

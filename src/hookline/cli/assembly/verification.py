@@ -14,7 +14,9 @@ import msgspec
 
 from hookline.cli.assembly.capabilities import check_capability
 from hookline.config import Layer, Settings, load
+from hookline.config.layers import invalid_setting_error
 from hookline.config.schema import HookSettings
+from hookline.config.validation import InvalidSetting
 from hookline.errors import BuildError, ConfigError, UsageError
 
 
@@ -50,9 +52,11 @@ def _verify_table(
             with locate("approvals", kind, position):
                 Rule.parse(rule)
     for name, options in data.get("capabilities", {}).items():
-        for option, problem in check_capability(name, options):
-            with locate("capabilities", name, *([option] if option else [])):
-                raise problem
+        try:
+            with locate("capabilities", name):
+                check_capability(name, options)
+        except InvalidSetting as wrong:
+            raise invalid_setting_error(wrong, lambda inner: layer.where((*path, *inner))) from None
     if data.get("target") is not None:
         from hookline.cli.target import split_target
 
