@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from hookline.agent import Note, hook
 from hookline.capabilities.notes import is_note_overwrite
-from hookline.capabilities.options import check_choice, check_names
 from hookline.capabilities.taint_policy.provenance import (
     Provenance,
     TaintedValue,
@@ -28,6 +27,7 @@ from hookline.lifecycle import (
     RunHandle,
     ToolHookContext,
 )
+from hookline.option_checks import check_choice, check_names
 from hookline.permissions import Rule, Rules
 from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, ToolCall, UserMessage, thaw
@@ -114,10 +114,9 @@ class TaintPolicy:
         return HookOutcome.ask(reason) if self._on_taint == "ask" else HookOutcome.block(reason)
 
     def _is_judged(self, ctx: ToolHookContext) -> bool:
-        call = ctx.tool_call
+        call, tool = ctx.tool_call, ctx.tool
         if self._calls is not None:
             return self._calls.judge(call).decision == "ask"
-        tool = ctx.run.tool(call.name) if ctx.has_run else None
         is_pure = tool is not None and tool.is_pure(call.args)
         return not (is_pure or call.name in _NO_ACTS or _is_reading(call, tool, ctx.state))
 

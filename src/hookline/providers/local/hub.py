@@ -23,6 +23,8 @@ from hookline.providers.local.weights import (
     FetchState,
     Progress,
     digest_of,
+    has_digest,
+    is_gguf,
     lock,
     models_folder,
     require_space,
@@ -38,7 +40,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CHUNK = 1 << 20
 """Bytes that are kept together, and after which the progress is shown. The library takes ten times as many."""
-_MAGIC = b"GGUF"
 
 
 class HubModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +66,7 @@ class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_intact(self) -> bool:
         """Whether the file that is here is the one that was downloaded."""
-        try:
-            return digest_of(self.path) == self.sha256
-        except OSError:
-            return False
+        return has_digest(self.path, self.sha256)
 
     def remove(self) -> None:
         """Delete the file and its record."""
@@ -209,9 +207,7 @@ def _download_part(hub: _Hub, model: HubModel, part: Path, state: FetchState) ->
 
 
 def _check(model: HubModel, part: Path) -> None:
-    found = digest_of(part)
-    with part.open("rb") as file:
-        is_model = file.read(len(_MAGIC)) == _MAGIC
+    found, is_model = digest_of(part), is_gguf(part)
     if found == model.sha256 and is_model:
         return
     part.unlink()

@@ -142,10 +142,7 @@ def ensure(
 
 def is_intact(weights: Weights) -> bool:
     """Whether the file that is here is the pinned one."""
-    try:
-        return digest_of(weights.path) == weights.source.sha256
-    except OSError:
-        return False
+    return has_digest(weights.path, weights.source.sha256)
 
 
 def remove(weights: Weights) -> bool:
@@ -160,6 +157,7 @@ def remove(weights: Weights) -> bool:
 # --- fetching: all of the right file, or nothing ----------------------------------------------------
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_MAGIC = b"GGUF"
 _WORK_FOLDER = ".fetch-"
 
 
@@ -245,6 +243,20 @@ def digest_of(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def has_digest(path: Path, sha256: str) -> bool:
+    """Whether there is a file, and it has this SHA-256."""
+    try:
+        return digest_of(path) == sha256
+    except OSError:
+        return False
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a file begins like one with a model."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
