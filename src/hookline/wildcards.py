@@ -84,6 +84,11 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(name, pattern)
 
 
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name matches one of these patterns."""
+    return any(matches(name, pattern) for pattern in patterns)
+
+
 def compile_entries(patterns: Iterable[str]) -> re.Pattern[str]:
     """Such patterns, for the name of a file behind that of its directory: `*.toml`, `mise/*.toml`.
 

@@ -311,12 +311,12 @@ def test_names_that_models_cannot_call_are_refused(name: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"timeout": -1}, "timeout=-1 is not a number of seconds above 0"),
+        ({"timeout": -1}, "timeout=-1 is not a number above 0"),
         ({"timeout": 0}, "timeout=0 "),
         ({"timeout": float("inf")}, "timeout=inf "),
         ({"timeout": True}, "timeout=True "),
         ({"timeout": "5"}, "timeout='5' "),
-        ({"concurrency": 0}, "concurrency=0 is not a whole number above 0"),
+        ({"concurrency": 0}, "concurrency=0 is not a whole number of at least 1"),
         ({"concurrency": True}, "concurrency=True "),
         ({"max_chars": 0}, "max_chars=0 "),
         ({"max_chars": 1.5}, "max_chars=1.5 "),

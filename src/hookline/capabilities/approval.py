@@ -15,18 +15,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from hookline.agent import hook
 from hookline.capabilities.notes import is_note_overwrite
-from hookline.capabilities.options import check_names
 from hookline.containment.links import real_path
-from hookline.containment.shell.words import join_words
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AgentContext, ExecutionHookContext, ToolHookContext
+from hookline.option_checks import check_names
 from hookline.permissions import Root, Rule, Rules, Ruling
+from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
 from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, Decision
-from hookline.wildcards import matches
+from hookline.wildcards import matches_any
 
 
 class ApprovalMode(enum.StrEnum):
@@ -86,13 +86,8 @@ def _mode_in(state: AgentState) -> _Set | None:
 
 
 _EDITS = Rule.parse("Edit(**)")
-_ANSWER = "structured_output"
-"""The answer of the run, which could not end without it."""
-_COMPANIONS = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools for what another has started, which was judged then: no rule can be about their arguments. A command that was
-started in plan mode must be polled and stopped there, too."""
 _OWN_NOTES = frozenset(
-    {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "structured_output", "todo_write", "tools"}
+    {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "todo_write", "tools", ANSWER_TOOL}
 )  # fmt: skip
 """Tools that change nothing outside the conversation, or whose child runs are judged themselves."""
 
@@ -174,8 +169,7 @@ class Approval:
 
     def _roots_of(self, ctx: ToolHookContext) -> tuple[Root, ...]:
         """Where paths begin for a call: first for its own tool, then for those of the agents above."""
-        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
-        calls = "" if tool is None else tool.root
+        calls = ctx.tool.root if ctx.tool else ""
         if self._has_root:
             return (Root(self.rules.root, calls),)
         first = calls or self.rules.root
@@ -183,8 +177,7 @@ class Approval:
 
     def _rule(self, ctx: ToolHookContext) -> Ruling:
         """What the rules say about a call, where its tool runs it."""
-        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
-        defaults = {} if tool is None else tool.defaults
+        defaults = ctx.tool.defaults if ctx.tool else {}
         return self.rules.judge(ctx.tool_call, *self._roots_of(ctx), defaults=defaults)
 
     def _keep_from_changing(self, ctx: ToolHookContext) -> ToolHookContext | None:
@@ -227,12 +220,12 @@ class Approval:
 
     def _judge_unlisted(self, mode: ApprovalMode, ctx: ToolHookContext) -> HookOutcome | None:
         name = ctx.tool_call.name
-        starter = _COMPANIONS.get(name)
+        starter = COMPANIONS.get(name)
         if starter is not None:
             rules = (*self.rules.allow, *self.rules.ask)
             if mode is ApprovalMode.ASK_UNLISTED or any(rule.is_about(starter) for rule in rules):
                 return None
-        if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
+        if mode is ApprovalMode.DENY_UNLISTED and name != ANSWER_TOOL:
             return HookOutcome.block(f"no rule allows this call of {name}.")
         if mode is ApprovalMode.ASK_UNLISTED and not _is_reading(ctx):
             return HookOutcome.ask(f"no rule allows this call of {name}")
@@ -250,15 +243,11 @@ class Approval:
         if "/ask-" in ctx.tool_call.id:
             return None  # a running tool asks, and not about the call that the rules are about
         askers = {ctx.asked_by, *ctx.also_asked_by}
-        may_answer = all(
-            hook == self.name or any(matches(hook, known) for known in self._answers)
-            for hook in askers
-        )
+        may_answer = all(each == self.name or matches_any(each, self._answers) for each in askers)
         if not may_answer or self.judge(ctx) is not None:
             return None
-        if askers == {
-            self.name
-        }:  # it asked under other rules, or in another mode, before the run paused
+        if askers == {self.name}:
+            # It asked under other rules, or in another mode, before the run paused.
             return Decision.allow("no hook asks about it any more")
         # A mode answers for no other hook: a hook that asks about an edit knows more than that it is one.
         ruling = self._rule(ctx)
@@ -388,28 +377,19 @@ def _is_reading(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
 
     What a tool of an MCP server says of itself counts only if a rule allows the call (`is_vouched`).
     """
-    call = ctx.tool_call
-    tool = ctx.run.tool(call.name) if ctx.has_run else None
+    call, tool = ctx.tool_call, ctx.tool
     is_believed = is_vouched or not call.name.startswith("mcp__")
     is_pure = tool is not None and tool.is_pure(call.args) and is_believed
-    if is_pure or call.name in _OWN_NOTES or call.name in _COMPANIONS:
-        return True
+    if is_pure or call.name in _OWN_NOTES or call.name in COMPANIONS:
+        return True  # a command that was started in plan mode must be polled and stopped there, too
     if tool is not None and tool.pure_with:
         return False  # it could have been called so that it changes nothing
-    command: Any = call.args.get("command")
-    if call.name == "exec":
-        argv: Any = call.args.get("argv")
-        is_list = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
-        command = join_words(argv) if is_list else None
-    elif call.name != "bash":
-        return False
-    return isinstance(command, str) and is_quiet(command, call, tool, ctx.state)
+    return is_quiet(call, tool, ctx.state)
 
 
 def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:
     """The arguments with which the tool of a call changes nothing; empty if there are none."""
-    tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
-    return {} if tool is None else tool.pure_with
+    return ctx.tool.pure_with if ctx.tool else {}
 
 
 def _not_in_plan_mode(ctx: ToolHookContext) -> str:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from hookline.capabilities.options import check_positive
 from hookline.errors import BuildError, UsageError
+from hookline.option_checks import check_positive
 
 if TYPE_CHECKING:
     from hookline.agent import AgentBuilder

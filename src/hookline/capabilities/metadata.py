@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import msgspec
 
 from hookline.agent import hook
-from hookline.capabilities.options import check_count, check_names
 from hookline.errors import BuildError, NotJSONError, ToolError
 from hookline.hooks import Registration
 from hookline.lifecycle import AfterToolHookContext
+from hookline.option_checks import check_count, check_names
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.arguments import closest, did_you_mean
-from hookline.wildcards import matches
+from hookline.wildcards import matches_any
 
 _KEY = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _Value = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -126,10 +126,10 @@ class Metadata:
         beside = {
             key: value
             for key, value in state.metadata.items()
-            if key != self.namespace and (self._is_shared(key) or _is_matched(key, self._read))
+            if key != self.namespace and (self._is_shared(key) or matches_any(key, self._read))
         }
         everything = {**self.entries(state), **beside}
-        return {key: value for key, value in everything.items() if not _is_matched(key, self._deny)}
+        return {key: value for key, value in everything.items() if not matches_any(key, self._deny)}
 
     def _set_entry(self, state: AgentState, key: str, value: JSONValue) -> AgentState:
         """The state with one entry written, or an error that the model can act on."""
@@ -173,18 +173,14 @@ class Metadata:
 
     def _is_shared(self, key: str) -> bool:
         """Whether the key is one of the state's own metadata that the model may write."""
-        return key != self.namespace and _is_matched(key, self._allow)
+        return key != self.namespace and matches_any(key, self._allow)
 
     def _is_writable(self, key: str) -> bool:
-        return self._is_shared(key) or not _is_matched(key, self._read)
+        return self._is_shared(key) or not matches_any(key, self._read)
 
     def _refuse_denied(self, key: str) -> None:
-        if _is_matched(key, self._deny):
+        if matches_any(key, self._deny):
             raise ToolError(f"'{key}' cannot be used by the model.", remedy="Use another key.")
-
-
-def _is_matched(key: str, patterns: tuple[str, ...]) -> bool:
-    return any(matches(key, pattern) for pattern in patterns)
 
 
 def _freeze(key: str, value: object) -> JSONValue:

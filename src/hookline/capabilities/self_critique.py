@@ -15,12 +15,12 @@ import msgspec
 from hookline._aio import call_in_thread, is_async_callable
 from hookline.agent import Agent, RunResult, hook
 from hookline.capabilities.notes import read_note
-from hookline.capabilities.options import check_choice, check_count, check_positive
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
 from hookline.hooks import Registration
 from hookline.hooks.outcome import CRASHES
 from hookline.lifecycle import AfterStepHookContext, RunHandle, StopHookContext
+from hookline.option_checks import check_choice, check_count, check_positive
 from hookline.state import AgentState, InferenceRequest, Step, StopReason, UserMessage
 
 KEY = "self_critic"

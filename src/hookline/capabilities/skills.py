@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar
 
 from hookline.agent import Note, hook
 from hookline.capabilities.notes import states_above
-from hookline.capabilities.options import check_choice
 from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Registration
@@ -22,8 +21,10 @@ from hookline.lifecycle import (
 )
 from hookline.markdown import Skill, SkillLibrary
 from hookline.markdown.document import PageHooks, has_commands
-from hookline.markdown.tool_names import is_control_tool, means_tool
+from hookline.markdown.tool_names import means_tool
+from hookline.option_checks import check_choice
 from hookline.permissions import Rules
+from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.arguments import closest, did_you_mean
@@ -31,7 +32,7 @@ from hookline.tools.arguments import closest, did_you_mean
 C = TypeVar("C", PromptHookContext, AfterToolHookContext)
 
 TOOL = "load_skill"
-_ALWAYS = frozenset({TOOL, "structured_output"})
+_ALWAYS = frozenset({TOOL, ANSWER_TOOL})
 """What can be called whatever a skill says: to load another, and to give the answer of the run."""
 _LISTED = 16_000
 """Characters of the list that a model is shown before each step."""
@@ -223,10 +224,7 @@ class Skills:
         rules = Rules(allowed, root=self._root)
         if rules.judge(call).decision == "allow":
             return True
-        # Tools for a command in the background have no arguments that a rule could be about.
-        return is_control_tool(call.name) and any(
-            means_tool(rule, call.name) for rule in rules.allow
-        )
+        return call.name in COMPANIONS and any(means_tool(rule, call.name) for rule in rules.allow)
 
     def __repr__(self) -> str:
         return f"<Skills {', '.join(self.library.skills)}>"

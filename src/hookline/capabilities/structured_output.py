@@ -15,7 +15,6 @@ from pydantic_core import ValidationError
 
 from hookline.agent import RunResult, hook
 from hookline.capabilities.notes import read_note
-from hookline.capabilities.options import check_count
 from hookline.errors import BuildError, HooklineError, NotJSONError, UsageError
 from hookline.extras import install_command
 from hookline.hooks import Registration
@@ -26,6 +25,7 @@ from hookline.lifecycle import (
     OutputHookContext,
     StopHookContext,
 )
+from hookline.option_checks import check_count
 from hookline.state import (
     AgentState,
     FrozenDict,
@@ -38,7 +38,8 @@ from hookline.state import (
     thaw,
 )
 from hookline.tools import AnyTool, Effect, Tool
-from hookline.tools.arguments import ArgumentProblem, GivenArguments, complaints, refusal
+from hookline.tools.arguments import GivenArguments, complaints, refusal
+from hookline.tools.pydantic_schema import problems_of
 from hookline.tools.schema import inline_definitions
 
 T = TypeVar("T")
@@ -327,12 +328,7 @@ class TypeShape:
         try:
             return self._adapter.validate_json(msgspec.json.encode(value))
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            around = (WRAPPED,) if self.is_wrapped else ()  # the model wrote one level more
-            problems = [
-                ArgumentProblem((*around, *each["loc"]), each["type"], each["msg"])
-                for each in found
-            ]
+            problems = problems_of(error, (WRAPPED,) if self.is_wrapped else ())
             given: Any = {WRAPPED: thaw(value)} if self.is_wrapped else thaw(value)
             names = list(self.parameters["properties"])
             raise UnfitError(complaints(problems, given, names)) from None

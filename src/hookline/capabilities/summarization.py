@@ -9,11 +9,11 @@ import msgspec
 
 from hookline.agent import hook
 from hookline.capabilities.notes import read_note
-from hookline.capabilities.options import check_choice, check_count
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import InferenceHookContext, RunHandle
+from hookline.option_checks import check_choice, check_count
 from hookline.state import (
     AgentState,
     AssistantMessage,

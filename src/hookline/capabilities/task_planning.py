@@ -10,10 +10,10 @@ import msgspec
 
 from hookline.agent import hook
 from hookline.capabilities.notes import read_note
-from hookline.capabilities.options import check_count
 from hookline.errors import ToolError
 from hookline.hooks import Registration
 from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, StopHookContext
+from hookline.option_checks import check_count
 from hookline.state import AgentState, Log, StopReason, UserMessage
 from hookline.tools import AnyTool, tool
 

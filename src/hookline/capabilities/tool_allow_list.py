@@ -18,15 +18,12 @@ from hookline.lifecycle import (
     ToolHookContext,
 )
 from hookline.permissions import Rule, Rules
+from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
 
 Listed: TypeAlias = Iterable[Rule | str]
 Choose: TypeAlias = Callable[[str], Listed | Awaitable[Listed | None] | None]
 """Gives the tools of a task from its prompt, before anything untrusted has been read."""
 
-_ANSWERS = frozenset({"structured_output"})
-"""Tools that give the answer of a run, which could not end without them."""
-_COMPANIONS = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools for what another has started: no rule can be about their arguments, and they are allowed with it."""
 _LAST = -100_000
 """After hooks that change a prompt, or add tools to a request."""
 _EXAMPLE = 'Give rules in a list, ["read", "bash(git status)"], or a function of the prompt.'
@@ -106,8 +103,8 @@ class ToolAllowList:
             return HookOutcome.block("a model cannot write Hookline's own metadata")
         rules = self._rules_for(ctx)
         is_named = _is_named(call.name, rules)
-        goes_with = is_named and call.name in _COMPANIONS
-        if call.name in _ANSWERS or goes_with or rules.judge(call).decision == "allow":
+        goes_with = is_named and call.name in COMPANIONS
+        if call.name == ANSWER_TOOL or goes_with or rules.judge(call).decision == "allow":
             return None
         what = f"this call of {call.name}" if is_named else call.name
         return HookOutcome.block(f"{what} is not on the task's list of tools: {_list_rules(rules)}")
@@ -116,7 +113,9 @@ class ToolAllowList:
         rules = self._rules_for(ctx)
         request = ctx.request
         offered = tuple(
-            spec for spec in request.tools if spec.name in _ANSWERS or _is_named(spec.name, rules)
+            spec
+            for spec in request.tools
+            if spec.name == ANSWER_TOOL or _is_named(spec.name, rules)
         )
         if len(offered) == len(request.tools):
             return None
@@ -132,7 +131,7 @@ class ToolAllowList:
 
 def _is_named(tool: str, rules: Rules) -> bool:
     """Whether a tool is on the list, for whichever calls."""
-    names = (tool, _COMPANIONS.get(tool, tool))
+    names = (tool, COMPANIONS.get(tool, tool))
     return any(rule.is_about(name) for rule in rules.allow for name in names)
 
 

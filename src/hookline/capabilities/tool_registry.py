@@ -9,16 +9,16 @@ from typing import Annotated, Literal
 import msgspec
 
 from hookline.agent import hook
-from hookline.capabilities.options import check_names
 from hookline.definition import Definition
 from hookline.definition.definition import Note
 from hookline.errors import ToolError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, ToolHookContext
+from hookline.option_checks import check_names
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.arguments import closest, did_you_mean
-from hookline.wildcards import matches
+from hookline.wildcards import matches, matches_any
 
 KEY = "enabled_tools"
 """Where the enabled tools are kept in the state's metadata, by name."""
@@ -53,8 +53,8 @@ class ToolRegistry:
 
     def _is_offered(self, name: str, state: AgentState) -> bool:
         return (
-            _is_matched(name, self._always)
-            or not _is_matched(name, self._hide)
+            matches_any(name, self._always)
+            or not matches_any(name, self._hide)
             or name in self.enabled_tools(state)
         )
 
@@ -62,9 +62,8 @@ class ToolRegistry:
         """Patterns of `always` that fit no tool. Tools of servers may not be known yet."""
         names = [tool.name for tool in definition.toolbox]
         for pattern in self._wished:
-            if not pattern.startswith("mcp__") and not any(
-                _is_matched(name, (pattern,)) for name in names
-            ):
+            is_used = any(matches(name, pattern) for name in names)
+            if not is_used and not pattern.startswith("mcp__"):
                 yield Note(
                     f"always= has '{pattern}', which matches no tool.",
                     is_problem=True,
@@ -200,10 +199,6 @@ def _choose(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> lis
             )
         chosen.update(found)
     return list(chosen.values())
-
-
-def _is_matched(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(matches(name, pattern) for pattern in patterns)
 
 
 # --- ranking tools by a query ------------------------------------------------------------------

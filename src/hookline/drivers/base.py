@@ -59,6 +59,13 @@ class Driver(Protocol):
         ...
 
 
+async def close_driver(driver: object) -> None:
+    """Close a driver, if it is one that can be closed."""
+    close = getattr(driver, "aclose", None)
+    if close is not None:
+        await close()
+
+
 def awaitable(driver: Driver, given: Awaitable[T]) -> Awaitable[T]:
     """What `infer` returned, if it can be awaited; else an error."""
     if type(given) is CoroutineType or inspect.isawaitable(given):

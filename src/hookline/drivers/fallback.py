@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from hookline.drivers.base import Driver, Turn, awaitable
+from hookline.drivers.base import Driver, Turn, awaitable, close_driver
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, classify
 from hookline.flow.error_policy import retry_delay
@@ -77,9 +77,7 @@ class FallbackDriver:
     async def aclose(self) -> None:
         """Close those drivers that can be closed."""
         for driver in self._drivers:
-            close = getattr(driver, "aclose", None)
-            if close is not None:
-                await close()
+            await close_driver(driver)
 
     def __repr__(self) -> str:
         return f"FallbackDriver({', '.join(map(repr, self._drivers))})"

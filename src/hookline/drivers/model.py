@@ -32,6 +32,7 @@ from hookline.providers import (
     split_name,
 )
 from hookline.providers.json_text import LetterStream, join_halves
+from hookline.providers.prices import UNCOUNTED
 from hookline.providers.request import fit_result, portable, translate_options
 from hookline.state import (
     EMPTY,
@@ -260,7 +261,7 @@ async def ask(
         if isinstance(usage, Usage):
             turn.charge(usage)
         elif isinstance(error, CancelledError):
-            turn.charge(Usage(requests=1, unpriced_requests=1))  # nobody said what it costs
+            turn.charge(UNCOUNTED)
         raise
     return builder.response(request.model)
 

@@ -11,7 +11,8 @@ import msgspec
 from hookline.drivers.base import Turn
 from hookline.drivers.model import ModelDriver, ask, check_features, fit_results, full_name
 from hookline.drivers.protocol import AnswerStream, Spoken, SpokenCall, read, write
-from hookline.errors import BuildError, MalformedResponseError
+from hookline.errors import MalformedResponseError
+from hookline.option_checks import check_count
 from hookline.providers import Feature, Provider
 from hookline.providers.request import move_definitions
 from hookline.state import (
@@ -53,8 +54,7 @@ class ReActDriver(ModelDriver):
         constrained: bool = True,
         corrections: int = 2,
     ) -> None:
-        if not isinstance(corrections, int) or corrections < 0:
-            raise BuildError(f"corrections={corrections!r} is not a number of at least zero.")
+        check_count("ReActDriver", "corrections", corrections, 0)
         super().__init__(model, provider=provider, options=options, tool_choice=tool_choice)
         self._constrained = constrained
         self._corrections = corrections

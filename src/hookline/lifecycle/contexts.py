@@ -426,6 +426,11 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
         return self.execution
 
     @property
+    def tool(self) -> Any:
+        """The tool that the call runs; None if there is none, or if the hook is called without an agent."""
+        return self.run.tool(self.tool_call.name) if self.has_run else None
+
+    @property
     def is_before_tool(self) -> bool:
         """Whether the tool has not run yet."""
         return self.point != "after_tool_use"

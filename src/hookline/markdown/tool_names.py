@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from hookline.permissions import Rule
+from hookline.permissions.names import COMPANIONS
 from hookline.state import ToolCall
 
-_CONTROLS = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools that control what another tool started: who may use that one may use these."""
 _ALSO = {"BashOutput": "bash_poll", "KillBash": "bash_stop", "KillShell": "bash_stop"}
 _JUST = {"Read": "read", "Edit": "edit", "MultiEdit": "edit", "Write": "write"}
 """In rules these names mean all tools that read or change files; in a list of tools each is one tool."""
@@ -26,18 +25,13 @@ def means_tool(rule: Rule, tool: str) -> bool:
     if _ALSO.get(rule.tool) == tool:
         return True
     named = Rule(rule.tool)
-    return any(named.covers(ToolCall("", name)) for name in (tool, _CONTROLS.get(tool)) if name)
+    return any(named.covers(ToolCall("", name)) for name in (tool, COMPANIONS.get(tool)) if name)
 
 
 def grants_tool(rule: Rule, tool: str) -> bool:
     """Whether a rule in a list of tools grants a tool: the named one, not all similar ones."""
     just = _JUST.get(rule.tool)
     return tool in (just, rule.tool) if just is not None else means_tool(rule, tool)
-
-
-def is_control_tool(tool: str) -> bool:
-    """Whether a tool only controls what another tool started."""
-    return tool in _CONTROLS
 
 
 def is_known_elsewhere(name: str) -> bool:

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hookline.capabilities.options import check_positive
 from hookline.command_hooks.handler import Handler, HookSource, Level
 from hookline.errors import BuildError
+from hookline.option_checks import check_positive
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_CONNECT_TIMEOUT = 30.0

@@ -44,6 +44,10 @@ KNOWN_TOOLS = (
     }
 )  # fmt: skip
 """Tools of capabilities: a rule may name them before they are added."""
+COMPANIONS = {"bash_poll": "bash", "bash_stop": "bash"}
+"""Tools for what another tool has started: who may use that one may use these. No rule can be about their arguments."""
+ANSWER_TOOL = "structured_output"
+"""The tool that gives the answer of a run, which could not end without it."""
 _FILES = "files."
 _SERVER = re.compile(r"mcp__(?:(?!__).)+")
 """`mcp__server`, without a tool: all tools of the server."""

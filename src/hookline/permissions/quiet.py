@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from hookline.containment.shell.words import join_words
 from hookline.errors import HooklineError
 from hookline.state import AgentState, ToolCall
 
 
-def is_quiet(command: str, call: ToolCall, tool: object, state: AgentState) -> bool:
-    """Whether the command of a call certainly changes nothing, by the shell policy: for tools without a sandbox.
+def is_quiet(call: ToolCall, tool: object, state: AgentState) -> bool:
+    """Whether a call is a command that certainly changes nothing, by the shell policy: for tools without a sandbox.
 
     A tool that knows where its commands run has `whereabouts(call, state)`, which returns the work directory and the
     directory in it, or None if earlier commands may have changed what this one does. For other tools it is the
     directory of this process, and the one that the call names.
     """
-    place = _place(call, tool, state)
-    if place is None:
+    command, place = _command(call), _place(call, tool, state)
+    if command is None or place is None:
         return False
     try:
         from hookline.containment import ShellPolicy
@@ -29,6 +30,15 @@ def is_quiet(command: str, call: ToolCall, tool: object, state: AgentState) -> b
         return policy.judge(command, root=root, cwd=cwd).only_reads
     except (ImportError, HooklineError):
         return False  # without its parser nothing is known of the command
+
+
+def _command(call: ToolCall) -> str | None:
+    """The command line of a call; None if it is no call of `bash` or `exec`."""
+    command: Any = call.args.get("command") if call.name == "bash" else None
+    words: Any = call.args.get("argv") if call.name == "exec" else None
+    if isinstance(words, list) and all(isinstance(word, str) for word in words):
+        return join_words(words)
+    return command if isinstance(command, str) else None
 
 
 def _place(call: ToolCall, tool: object, state: AgentState) -> tuple[str, str] | None:

@@ -42,7 +42,7 @@ from hookline.providers.failures import (
     retry_after,
 )
 from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
-from hookline.providers.prices import with_cost
+from hookline.providers.prices import UNCOUNTED, with_cost
 from hookline.providers.request import check_provider_tools, fit_result
 from hookline.state import (
     NO_USAGE,
@@ -754,7 +754,7 @@ def _filter_error(what: str, reason: str) -> ContentFilterError:
 def _usage(counts: types.GenerateContentResponseUsageMetadata | None, model: str) -> Usage:
     """What one request used. Thinking is paid like the answer; what Google's own tools read, like the prompt."""
     if counts is None:
-        return Usage(requests=1, unpriced_requests=1)
+        return UNCOUNTED
     usage = Usage(
         input_tokens=(counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0),
         output_tokens=(counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0),

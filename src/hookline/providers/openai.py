@@ -31,7 +31,7 @@ from hookline.providers.base import (
 )
 from hookline.providers.failures import add_usage_to_errors, clean_text, end_sentence
 from hookline.providers.http import GeneratedClientProvider
-from hookline.providers.prices import with_cost
+from hookline.providers.prices import UNCOUNTED, with_cost
 from hookline.providers.request import check_provider_tools, check_request
 from hookline.state import (
     AssistantMessage,
@@ -425,7 +425,7 @@ class OpenAIAnswer:
     def _usage(self) -> Usage:
         tokens = self._tokens
         if tokens is None:
-            return Usage(requests=1, unpriced_requests=1)
+            return UNCOUNTED
         cached = tokens.prompt_tokens_details or _CachedTokens()
         usage = Usage(
             input_tokens=tokens.prompt_tokens or 0,

@@ -36,6 +36,10 @@ def cost_of(provider: str, model: str, usage: Usage, *, url: str = "") -> float 
     return float(priced.total_price)
 
 
+UNCOUNTED = Usage(requests=1, unpriced_requests=1)
+"""One request of which nobody says what it used."""
+
+
 def with_cost(usage: Usage, provider: str, model: str, *, url: str = "") -> Usage:
     """This usage of one request with its cost, or counted as unpriced where that is unknown."""
     cost = cost_of(provider, model, usage, url=url)

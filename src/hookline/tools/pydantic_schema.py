@@ -134,10 +134,7 @@ def _parser(validate_json: Callable[[bytes], Any]) -> Callable[[bytes], dict[str
         try:
             return validate_json(data)  # type: ignore[no-any-return]
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            raise ArgumentsRefused(
-                [ArgumentProblem(each["loc"], each["type"], each["msg"]) for each in found]
-            ) from None
+            raise ArgumentsRefused(problems_of(error)) from None
         except Exception as error:  # a validator the author wrote has crashed
             raise ArgumentsRefused(
                 [
@@ -148,6 +145,12 @@ def _parser(validate_json: Callable[[bytes], Any]) -> Callable[[bytes], dict[str
             ) from error
 
     return parse
+
+
+def problems_of(error: ValidationError, around: tuple[str, ...] = ()) -> list[ArgumentProblem]:
+    """What pydantic complains about. `around` are keys that the model wrote around what was checked."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [ArgumentProblem((*around, *each["loc"]), each["type"], each["msg"]) for each in found]
 
 
 def _dumper(to_python: Callable[..., Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-import math
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ import msgspec
 
 from hookline._aio import call_in_thread
 from hookline.errors import ToolDefinitionError, UnknownToolError
+from hookline.option_checks import check_count, check_positive
 from hookline.state import ToolCall, ToolSpec
 from hookline.tools.arguments import (
     ArgumentCheck,
@@ -259,20 +259,10 @@ def _check_options(who: str, options: ToolOptions) -> None:
         raise ToolDefinitionError(
             f"{who}: there is no effect {options['effect']!r}.", remedy=f"Use one of {known}."
         )
-    timeout = options.get("timeout")
-    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and 0 < timeout < math.inf):
-        raise ToolDefinitionError(
-            f"{who}: timeout={timeout!r} is not a number of seconds above 0.",
-            remedy="Leave it out for no timeout.",
-        )
-    counts = {"concurrency": options.get("concurrency"), "max_chars": options.get("max_chars")}
-    for option, value in counts.items():
-        if value is not None and not (type(value) is int and value >= 1):
-            raise ToolDefinitionError(
-                f"{who}: {option}={value!r} is not a whole number above 0.",
-                remedy="Use None for no limit.",
-            )
+    checks = {"timeout": check_positive, "concurrency": check_count, "max_chars": check_count}
+    for option, check in checks.items():
+        if (value := options.get(option)) is not None:
+            check(who, option, value, remedy="Use None for no limit.", error=ToolDefinitionError)
     if options.get("alone") and options.get("concurrency") is not None:
         raise ToolDefinitionError(
             f"{who}: alone=True already means one call at a time.", remedy="Leave out concurrency."

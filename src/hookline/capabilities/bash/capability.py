@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -15,7 +15,6 @@ from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost_directory_note
 from hookline.capabilities.notes import read_note
-from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.change_times import find_change_since
 from hookline.containment.interpreter import module_places_in
@@ -27,6 +26,7 @@ from hookline.definition.definition import Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import HookOptions, HookOutcome, Registration
 from hookline.lifecycle import AfterToolHookContext, ExecutionHookContext, ToolHookContext
+from hookline.option_checks import check_choice, check_names, check_positive
 from hookline.permissions.subject import has_relative_program
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
@@ -39,6 +39,16 @@ Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
 _TIMEOUT = 120.0
+_ARGV = "The program and its arguments, each as it is: nothing is expanded."
+_TIME = "Seconds until it is ended, with everything it started"
+_BACKGROUND = "Do not wait for it: gives an id for bash_poll and bash_stop."
+_CWD = "The directory to run in, relative to the work directory."
+_PLACE = """\
+Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
+in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out."""
+_NETWORK = """\
+Give this command the network. A person is asked. What needs the user's credentials (git push, a
+private registry) needs place="host" instead."""
 _SAID_OF_SANDBOX = ("place", "sandbox", "driver", "contained", "reason")
 
 
@@ -130,24 +140,10 @@ class Bash:
         pure = {"place": PLACES[0], "network": False} if self.sandbox.can_contain() else {}
         usual = {"place": self.sandbox.place_of()}
         # What is too long is cut here, where the rest is kept in a file.
+        both: dict[str, Any] = {"max_chars": None, "pure_with": pure, "defaults": usual}
         return [
-            tool(
-                self._bash,
-                name="bash",
-                description=bash,
-                max_chars=None,
-                concurrency=in_turn,
-                pure_with=pure,
-                defaults=usual,
-            ),
-            tool(
-                self._exec,
-                name="exec",
-                description=exec_,
-                max_chars=None,
-                pure_with=pure,
-                defaults=usual,
-            ),
+            tool(self._bash, name="bash", description=bash, concurrency=in_turn, **both),
+            tool(self._exec, name="exec", description=exec_, **both),
             tool(self._runner.poll, name="bash_poll", max_chars=None),
             tool(self._runner.stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
@@ -172,7 +168,7 @@ class Bash:
         """What is on record is not for a command to change, nor what guards an agent of this tree."""
         self._refuse_late(definition)
         self.sandbox.keep(*definition.protected_files)
-        self._refuse_reachable(definition.journal)
+        self._refuse_reachable(definition.journal_files)
 
     def _refuse_late(self, definition: Definition) -> None:
         """Refuse an agent whose files our commands may have changed, or one that runs now still can."""
@@ -228,11 +224,9 @@ class Bash:
             (path, os.path.relpath(path, self.sandbox.root), os.path.basename(path))
         )
 
-    def _refuse_reachable(self, journal: object) -> None:
+    def _refuse_reachable(self, journal: tuple[str, ...]) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
-        for path in (getattr(journal, name, None) for name in ("given", "path")):
-            if not isinstance(path, str) or not self.sandbox.can_reach(path):
-                continue
+        for path in filter(self.sandbox.can_reach, journal):
             if self.sandbox.place == "host":
                 self.reaches_journal = True
             elif self.sandbox.status.contained:
@@ -286,26 +280,14 @@ class Bash:
 
     async def _bash(
         self,
-        command: str,
+        command: Annotated[str, "The command, as for `bash -c`. It has no input."],
         context: ToolContext,
-        timeout: float | None = None,
-        background: bool = False,
-        cwd: str = "",
-        place: Place | None = None,
-        network: bool = False,
+        timeout: Annotated[float | None, f"{_TIME}; one in the background only if given."] = None,
+        background: Annotated[bool, _BACKGROUND] = False,
+        cwd: Annotated[str, _CWD] = "",
+        place: Annotated[Place | None, _PLACE] = None,
+        network: Annotated[bool, _NETWORK] = False,
     ) -> ToolResult:
-        """Run a command in a shell.
-
-        Args:
-            command: The command, as for `bash -c`. It has no input.
-            timeout: Seconds until it is ended, with everything it started; one in the background only if given.
-            background: Do not wait for it: gives an id for bash_poll and bash_stop.
-            cwd: The directory to run in, relative to the work directory.
-            place: Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
-                in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
-            network: Give this command the network. A person is asked. What needs the user's credentials (git push, a
-                private registry) needs place="host" instead.
-        """
         run_id, session = context.state.run_id, self.session_of(context.state)
         request = self._request(context, command, cwd, place, network)
         if background:
@@ -338,24 +320,13 @@ class Bash:
 
     async def _exec(
         self,
-        argv: list[str],
+        argv: Annotated[list[str], _ARGV],
         context: ToolContext,
-        timeout: float | None = None,
-        cwd: str = "",
-        place: Place | None = None,
-        network: bool = False,
+        timeout: Annotated[float | None, f"{_TIME}."] = None,
+        cwd: Annotated[str, _CWD] = "",
+        place: Annotated[Place | None, _PLACE] = None,
+        network: Annotated[bool, _NETWORK] = False,
     ) -> ToolResult:
-        """Run a program with its arguments, without a shell.
-
-        Args:
-            argv: The program and its arguments, each as it is: nothing is expanded.
-            timeout: Seconds until it is ended, with everything it started.
-            cwd: The directory to run in, relative to the work directory.
-            place: Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
-                in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
-            network: Give this command the network. A person is asked. What needs the user's credentials (git push, a
-                private registry) needs place="host" instead.
-        """
         if not argv or not argv[0]:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
@@ -579,8 +550,7 @@ class ShellGuard:
 
     def owner(self, ctx: ToolHookContext) -> Bash | None:
         """The capability whose tool will run: in a child it may be another one, or none."""
-        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
-        owner = getattr(getattr(tool, "function", None), "__self__", None)
+        owner = getattr(getattr(ctx.tool, "function", None), "__self__", None)
         return owner if isinstance(owner, Bash) else None
 
 

@@ -29,7 +29,6 @@ from hookline.capabilities.files.seen_files import (
 )
 from hookline.capabilities.files.text import decode_text, fingerprint, read_whole
 from hookline.capabilities.files.tree import Walk, printable_path
-from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
 from hookline.containment.links import real_path
@@ -46,6 +45,7 @@ from hookline.errors import (
 )
 from hookline.hooks import Registration
 from hookline.lifecycle import AfterStepHookContext
+from hookline.option_checks import check_choice, check_names, check_positive
 from hookline.state import AgentState, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.tool import ToolOptions
@@ -140,8 +140,7 @@ class Files:
     def protect_files(self, definition: Definition) -> None:
         """What guards an agent of this tree, and what is on record of it, is not for the tools to change."""
         self._guard.hold(definition.protected_files, definition.guarded_since)
-        names = (getattr(definition.journal, name, None) for name in ("given", "path"))
-        self._guard.hold_journals(real_path(name) for name in names if isinstance(name, str))
+        self._guard.hold_journals(map(real_path, definition.journal_files))
 
     def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""
@@ -231,9 +230,8 @@ class Files:
             if not least <= value <= most:
                 raise ToolError(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
         return Search(
-            self._links_off,
+            self._walk(everything),
             self.seconds,
-            self.gitignore,
             self.show,
             pattern=pattern,
             path=self._links_off.locate(path),
@@ -243,7 +241,6 @@ class Files:
             context=context,
             mode=mode,
             limit=limit,
-            everything=everything,
         ).run()
 
     # --- changing -----------------------------------------------------------------------------------

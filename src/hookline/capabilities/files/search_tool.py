@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from hookline.capabilities.files import regex_worker
 from hookline.capabilities.files.guard import is_hidden_env_file
-from hookline.capabilities.files.patterns import GlobPattern, path_patterns
+from hookline.capabilities.files.patterns import path_patterns
 from hookline.capabilities.files.read_tool import cut
 from hookline.capabilities.files.text import (
     LARGEST,
@@ -27,7 +27,7 @@ from hookline.capabilities.files.text import (
     too_large,
 )
 from hookline.capabilities.files.tree import Walk, printable_path
-from hookline.containment import FileEntry, FileJail
+from hookline.containment import FileEntry
 from hookline.containment.interpreter import isolated_command
 from hookline.containment.processes import start_program
 from hookline.errors import FileJailError, ToolError
@@ -52,20 +52,19 @@ class Hit(NamedTuple):
 class Search:
     """One search."""
 
-    jail: FileJail
+    walk: Walk
     seconds: float
-    gitignore: bool
+    """How long it may take; the walk has the end of that time."""
     show: frozenset[str]
     """Environment files that are searched with the others."""
     pattern: str
-    path: str = "."
-    include: str = ""
-    literal: bool = False
-    ignore_case: bool = False
-    context: int = 0
-    mode: Mode = "lines"
-    limit: int = 100
-    everything: bool = False
+    path: str
+    include: str
+    literal: bool
+    ignore_case: bool
+    context: int
+    mode: Mode
+    limit: int
 
     def __post_init__(self) -> None:
         if not self.pattern:
@@ -75,11 +74,8 @@ class Search:
                 "`pattern` has a new line in it, and lines are searched one by one.",
                 remedy="Search for a part that is on one line.",
             )
-        self._deadline = time.monotonic() + self.seconds
-        self._notes: list[str] = []
-        self._includes: tuple[GlobPattern, ...] = ()
-        if self.include:
-            self._includes = path_patterns(self.include, hidden=self.everything, any_depth=True)
+        hidden = self.walk.everything
+        self._includes = path_patterns(self.include, hidden=hidden, any_depth=True)
 
     def run(self) -> str:
         """What was found, as the model reads it."""
@@ -91,15 +87,15 @@ class Search:
                     if out.is_full:
                         break
         except TimeIsUpError:
-            self._notes.append(
+            self.walk.notes.append(
                 f"stopped after {self.seconds:g} s: use a simpler pattern or a narrower path"
             )
-        return out.text(self._notes)
+        return out.text(self.walk.notes)
 
     def _finder(self) -> Finder:
         if self.literal:
             return TextFinder(self.pattern, self.ignore_case)
-        return ExpressionFinder(self.pattern, self.ignore_case, self._deadline)
+        return ExpressionFinder(self.pattern, self.ignore_case, self.walk.deadline)
 
     def _hits(self, finder: Finder) -> Iterator[Hit]:
         for batch in self._batches():
@@ -109,11 +105,11 @@ class Search:
             for (name, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
                 first, last = (bisect.bisect_left(found, place) for place in (start, stop))
                 if first < last:
-                    shown = printable_path(name, self._notes)
+                    shown = printable_path(name, self.walk.notes)
                     yield Hit(shown, lines, [place - start for place in found[first:last]])
 
     def _check_time(self) -> None:
-        if time.monotonic() > self._deadline:
+        if time.monotonic() > self.walk.deadline:
             raise TimeIsUpError
 
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
@@ -141,29 +137,22 @@ class Search:
     def _open_files(self) -> Iterator[tuple[FileEntry, IO[Any]]]:
         for entry in self._entries():
             try:
-                yield entry, self.jail.open(entry.path, "rb")
+                yield entry, self.walk.jail.open(entry.path, "rb")
             except FileJailError:  # it is gone, or not ours to read
                 continue
 
     def _entries(self) -> Iterator[FileEntry]:
         """The files to search: a single one, or those below a directory that are not too large and hold no secrets."""
-        start = self.jail.locate(self.path)
-        facts = self.jail.stat(start)
+        start = self.walk.jail.locate(self.path)
+        facts = self.walk.jail.stat(start)
         if not stat.S_ISDIR(facts.st_mode):
             if facts.st_size > LARGEST:
                 raise too_large(self.path)
             yield FileEntry(start, start.rpartition("/")[2], "file", facts.st_size)
             return
-        walk = Walk(
-            self.jail,
-            everything=self.everything,
-            gitignore=self.gitignore,
-            deadline=self._deadline,
-            notes=self._notes,
-        )
-        fits = walk.look_for(self._includes, start) if self._includes else lambda _: True
+        fits = self.walk.look_for(self._includes, start) if self.include else lambda _: True
         large = hidden = 0
-        for entry in filter(fits, walk.files(start)):
+        for entry in filter(fits, self.walk.files(start)):
             if is_hidden_env_file(entry.path, self.show):
                 hidden += 1
             elif entry.size > LARGEST:
@@ -171,12 +160,12 @@ class Search:
             else:
                 yield entry
         if hidden:
-            self._notes.append(
+            self.walk.notes.append(
                 f"{hidden} environment file{'s' * (hidden > 1)} left out: to search one, name it as path, and a "
                 "person is asked"
             )
         if large:
-            self._notes.append(
+            self.walk.notes.append(
                 f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out"
             )
 

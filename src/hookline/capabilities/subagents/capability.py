@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from hookline.agent import Agent, Note
-from hookline.capabilities.options import check_count
 from hookline.capabilities.subagents.builder import SubagentBuilder, SubagentSettings, spawn_tool
 from hookline.capabilities.subagents.grants import ToolGrant
 from hookline.capabilities.subagents.subagent import Subagent, read_agents
 from hookline.definition import Definition
+from hookline.drivers.base import close_driver
 from hookline.errors import BuildError
 from hookline.markdown import SkillLibrary
 from hookline.markdown.document import PageHooks, has_commands
 from hookline.markdown.tool_names import is_known_elsewhere
+from hookline.option_checks import check_count
 from hookline.state import EMPTY
 from hookline.tools import AnyTool
 
@@ -174,9 +175,7 @@ class Subagents:
     async def aclose(self) -> None:
         """Close the models that were opened for subagents."""
         for driver in self._settings.drivers.values():
-            close = getattr(driver, "aclose", None)
-            if close is not None:
-                await close()
+            await close_driver(driver)
 
     def __repr__(self) -> str:
         return f"<Subagents {', '.join(self.agents)}>"

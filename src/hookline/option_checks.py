@@ -1,4 +1,4 @@
-"""Checks of the options of capabilities. Each names the capability, the option and what was given."""
+"""Checks of options. Each error names whose option it is, the option and what was given."""
 
 from __future__ import annotations
 
@@ -13,25 +13,37 @@ T = TypeVar("T")
 _REMEDY = "Give one, or leave it out."
 
 
-def check_count(who: str, option: str, given: Any, least: int = 1) -> int:
+def check_count(
+    who: str,
+    option: str,
+    given: Any,
+    least: int = 1,
+    *,
+    remedy: str = _REMEDY,
+    error: type[BuildError] = BuildError,
+) -> int:
     """A whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise BuildError(
-            f"{who}: {option}={given!r} is not a whole number of at least {least}.", remedy=_REMEDY
+        raise error(
+            f"{who}: {option}={given!r} is not a whole number of at least {least}.", remedy=remedy
         )
     return given
 
 
 def check_positive(
-    who: str, option: str, given: Any, most: float = math.inf, remedy: str = _REMEDY
+    who: str,
+    option: str,
+    given: Any,
+    most: float = math.inf,
+    *,
+    remedy: str = _REMEDY,
+    error: type[BuildError] = BuildError,
 ) -> float:
     """A number above zero."""
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if not (is_number and 0 < given <= most and math.isfinite(given)):
         limit = "" if most == math.inf else f" and at most {most:g}"
-        raise BuildError(
-            f"{who}: {option}={given!r} is not a number above 0{limit}.", remedy=remedy
-        )
+        raise error(f"{who}: {option}={given!r} is not a number above 0{limit}.", remedy=remedy)
     return float(given)
 
 
