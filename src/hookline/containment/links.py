@@ -44,13 +44,31 @@ def real_path(path: str | os.PathLike[str]) -> str:
 
 def links_and_target(path: str) -> list[str]:
     """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
+    return _follow(path, [])
+
+
+def ways_and_target(path: str) -> list[str]:
+    """The same, and before that each directory that the path enters and leaves again by `..`.
+
+    If one of these becomes a link, the path leads elsewhere.
+    """
+    left: list[str] = []
+    found = _follow(path, left)
+    return [*(each for each in left if not is_below(found[-1], each)), *found]
+
+
+def _follow(path: str, left: list[str]) -> list[str]:
     here, rest = "", path.split("/")[::-1]  # asked about many paths for every command: by text
     links: list[str] = []
     while rest and len(links) <= MOST_LINKS:
         name = rest.pop()
         if name in ("", "."):
             continue
-        here = here.rpartition("/")[0] if name == ".." else f"{here}/{name}"
+        if name == "..":
+            left.append(here)
+            here = here.rpartition("/")[0]
+            continue
+        here = f"{here}/{name}"
         try:
             target = os.readlink(here)
         except OSError:

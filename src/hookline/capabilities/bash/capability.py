@@ -20,6 +20,7 @@ from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.change_times import find_change_since
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.links import real_path
+from hookline.containment.own_places import journal_paths
 from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.containment.shell.words import join_words
 from hookline.definition import Definition
@@ -230,9 +231,7 @@ class Bash:
 
     def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
-        for path in (getattr(journal, name, None) for name in ("given", "path")):
-            if not isinstance(path, str) or not self.sandbox.can_reach(path):
-                continue
+        for path in filter(self.sandbox.can_reach, journal_paths(journal)):
             if self.sandbox.place == "host":
                 self.reaches_journal = True
             elif self.sandbox.status.contained:
