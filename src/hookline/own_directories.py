@@ -13,6 +13,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hookline.errors import ConfigError
+
 _CONFIGURATION = ("HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
 _DATA = ("HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")
 _STATE = ("", "XDG_STATE_HOME", ".local/state")
@@ -20,23 +22,33 @@ _STATE = ("", "XDG_STATE_HOME", ".local/state")
 
 def configuration_directory(environ: Mapping[str, str]) -> Path:
     """The directory of the user's own configuration and of the trust file."""
-    return Path(_directories(environ, *_CONFIGURATION)[0])
+    return _directory(environ, *_CONFIGURATION)
 
 
 def data_directory(environ: Mapping[str, str]) -> Path:
     """The directory of the journals."""
-    return Path(_directories(environ, *_DATA)[0])
+    return _directory(environ, *_DATA)
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
     """The directory of transcripts, and of what is on record of commands that run now."""
-    return Path(_directories(environ, *_STATE)[0])
+    return _directory(environ, *_STATE)
 
 
 def own_directories(environ: Mapping[str, str]) -> list[str]:
     """All of them, also those that a process without Hookline's own variables would use."""
     kinds = (_CONFIGURATION, _DATA, _STATE)
     return [path for each in kinds for path in _directories(environ, *each)]
+
+
+def _directory(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> Path:
+    """The one that is used. A relative path is an error: a repository could bring its own trust file."""
+    if environ.get(own) and not os.path.isabs(os.path.expanduser(environ[own])):
+        raise ConfigError(
+            f"{own}={environ[own]!r} is a relative path: each directory that you enter would decide what is in it.",
+            remedy=f"Set {own} to a whole path, or unset it.",
+        )
+    return Path(_directories(environ, own, base, otherwise)[0])
 
 
 def _directories(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> list[str]:
@@ -46,7 +58,15 @@ def _directories(environ: Mapping[str, str], own: str, base: str, otherwise: str
     # The XDG specification says that a relative path is ignored.
     below = given if os.path.isabs(given) else f"{home(environ)}/{otherwise}"
     usual = f"{below}/hookline"
-    return [os.path.join(os.getcwd(), named), usual] if named else [usual]
+    return [whole_path(named), usual] if named else [usual]
+
+
+def whole_path(path: str) -> str:
+    """A path from the root on. Nothing is found by a relative one if the working directory was removed."""
+    try:
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except FileNotFoundError:
+        return os.path.join(os.devnull, path)
 
 
 def home(environ: Mapping[str, str]) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hookline.containment.change_times import is_settled
+from hookline.own_directories import whole_path
 
 MOST_LINKS = 40
 """Links on the way to a file that the kernel follows."""
@@ -39,7 +40,7 @@ def real_path(path: str | os.PathLike[str]) -> str:
     `os.path.realpath` follows any number. A chain of a thousand links, which a command makes in a second, ends it with
     a RecursionError before Python 3.13.
     """
-    return links_and_target(os.path.join(os.getcwd() if not os.path.isabs(path) else "/", path))[-1]
+    return links_and_target(whole_path(os.fspath(path)))[-1]
 
 
 def links_and_target(path: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hookline.containment.links import ways_and_target
 from hookline.containment.mount_table import all_paths
-from hookline.own_directories import own_directories
+from hookline.own_directories import own_directories, whole_path
 
 _GIT_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
 """Variables that name a file of git's settings."""
@@ -28,16 +28,25 @@ class OwnPlaces(NamedTuple):
 
 def own_places() -> OwnPlaces:
     """Configuration and trust, data and state of Hookline, and the user's settings of git."""
+    found = _follow_all()
+    ways = [way for *before, _ in found for way in before]
+    return OwnPlaces(all_paths(*ways), all_paths(*(target for *_, target in found)))
+
+
+def own_targets() -> list[str]:
+    """The places themselves, by one path each: for the shell policy, which judges words, and asks often."""
+    return [target for *_, target in _follow_all()]
+
+
+def _follow_all() -> list[list[str]]:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     named = [*own_directories(os.environ), f"{base}/git"]
     named += filter(None, (os.environ.get(name) for name in _GIT_FILES))
-    found = [ways_and_target(os.path.join(os.getcwd(), each)) for each in named]
-    ways = [way for *before, _ in found for way in before]
-    return OwnPlaces(all_paths(*ways), all_paths(*(target for *_, target in found)))
+    return [ways_and_target(whole_path(each)) for each in named]
 
 
 def journal_paths(journal: object) -> list[str]:
     """The files of an agent's journal, as they were named and where they are, and the one that a variable names."""
     found = [getattr(journal, name, None) for name in ("given", "path")]
     found.append(os.path.expanduser(os.environ.get("HOOKLINE_JOURNAL", "")) or None)
-    return [os.path.join(os.getcwd(), each) for each in found if isinstance(each, str)]
+    return [whole_path(each) for each in found if isinstance(each, str)]

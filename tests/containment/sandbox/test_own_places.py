@@ -27,9 +27,8 @@ def planted(place: Place) -> list[Path]:
 @pytest.mark.parametrize(
     ("variable", "value", "own"),
     [
-        ("HOOKLINE_DATA_DIR", "data", "data"),
-        ("HOOKLINE_DATA_DIR", "./a/data", "a/data"),
-        ("HOOKLINE_CONFIG_DIR", "settings", "settings"),
+        ("HOOKLINE_DATA_DIR", "{work}/a/data", "a/data"),
+        ("HOOKLINE_CONFIG_DIR", "{work}/a/settings", "a/settings"),
         ("HOOKLINE_DATA_DIR", "{outside}/link", "data"),
         ("HOOKLINE_CONFIG_DIR", "{outside}/link", "data"),
         ("XDG_DATA_HOME", "{outside}/up", "hookline"),
@@ -42,7 +41,7 @@ def planted(place: Place) -> list[Path]:
 def test_what_lies_in_the_work_directory_is_read_only(
     place: Place, variable: str, value: str, own: str
 ) -> None:
-    """By a relative path, a link elsewhere, or a spelling of its own; also while it is missing."""
+    """By a link elsewhere, a relative path of git's, or a spelling of its own; also while it is missing."""
     (place.outside / "link").symlink_to(place.work / "data")
     (place.outside / "up").symlink_to("../work")
     place.own()
@@ -85,9 +84,8 @@ def test_what_leads_there_through_the_work_directory_is_refused(
     [
         ("HOOKLINE_DATA_DIR", "{work}"),
         ("HOOKLINE_DATA_DIR", "{work}/.."),
-        ("HOOKLINE_DATA_DIR", ".."),
         ("XDG_DATA_HOME", "{outside}/x"),
-        ("HOOKLINE_CONFIG_DIR", "."),
+        ("HOOKLINE_CONFIG_DIR", "{work}/."),
     ],
 )
 def test_no_command_works_in_what_is_our_own(place: Place, variable: str, value: str) -> None:
@@ -100,10 +98,10 @@ def test_no_command_works_in_what_is_our_own(place: Place, variable: str, value:
         place.run("true", env={variable: named}, cwd=str(place.work))
 
 
-@pytest.mark.parametrize("value", ["../data", "{outside}/data", "", "/dev/null/x"])
+@pytest.mark.parametrize("value", ["{work}/../data", "{outside}/data", "", "/dev/null/x"])
 def test_what_lies_elsewhere_is_no_matter(place: Place, value: str) -> None:
     """Beside the work directory, or nowhere."""
-    env = {"HOOKLINE_DATA_DIR": value.format(outside=place.outside)}
+    env = {"HOOKLINE_DATA_DIR": value.format(outside=place.outside, work=place.work)}
     assert place.run("echo x", env=env, cwd=str(place.work)).text == "x\n"
 
 
@@ -166,6 +164,16 @@ def test_a_home_in_the_work_directory(place: Place) -> None:
                         (".config", ".local/share", ".local/state")), env=env)  # fmt: skip
     assert planted(place) == []
     assert os.listdir(home / ".config/hookline") == []
+
+
+@pytest.mark.parametrize("value", [".settings", ".settings/x"])
+def test_a_missing_entry_of_a_home_that_is_the_work_directory(place: Place, value: str) -> None:
+    """It is made before, because only what is there is hidden: who looks meanwhile finds nothing in it."""
+    env = {"HOME": str(place.work), "HOOKLINE_CONFIG_DIR": str(place.work / value)}
+    look = f"mkdir -p {value}; echo x > {value}/planted; echo made; sleep 0.2"
+    assert list(place.run(look, env=env).set_aside) == []
+    assert not list((place.work / value).iterdir())
+    assert planted(place) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import os
@@ -33,7 +34,7 @@ from hookline.containment.sandbox.tables import (
     PROTECTED_AT_HOME,
 )
 from hookline.errors import SandboxError, UsageError
-from hookline.own_directories import data_directory, state_directory
+from hookline.own_directories import own_directories
 from hookline.secret_tables import HOME_SECRETS, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
 
 _PRIVATE, _DEPTH = ("/etc", "/var"), 4
@@ -246,12 +247,14 @@ def held_names(root: Path, paths: SandboxPaths) -> list[str]:
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
-    own = own_names(root)
-    for directory in (data_directory, state_directory) if own else ():
-        place = real_path(directory(os.environ))
-        if place.startswith(f"{root}/"):  # we write in it, so nothing else may hold its place
-            os.makedirs(place, 0o700, exist_ok=True)
-    return without(paths.unprotected, (*names, *own))
+    made = {name.partition("/")[0] for name in PROTECTED_AT_HOME}  # as long as a command runs
+    for place in map(real_path, own_directories(os.environ)):
+        # We write in it, so nothing else may hold its place; and only what is there is hidden.
+        is_made = os.path.basename(dot_entry(place, homes())) in made
+        if place.startswith(f"{root}/") and not is_made:
+            with contextlib.suppress(OSError):
+                os.makedirs(place, 0o700, exist_ok=True)
+    return without(paths.unprotected, (*names, *own_names(root)))
 
 
 def _kept_name(path: str | Path, root: Path) -> str:
@@ -288,10 +291,10 @@ def own_names(root: Path) -> list[str]:
 
 
 def is_in_hidden_entry(path: Path, root: Path) -> bool:
-    """Whether a path below the root lies in an entry of a home that no command sees."""
+    """Whether a path below the root lies in an entry of a home that no command sees. A missing one it could make."""
     entry = dot_entry(str(path), homes())
     is_seen = root.is_relative_to(entry) or os.path.basename(entry) in OF_PROJECTS
-    return bool(entry) and not is_seen
+    return bool(entry) and not is_seen and os.path.lexists(entry)
 
 
 def without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:

@@ -50,6 +50,7 @@ from hookline.containment.sandbox.running_command import HostCommand, RunningCom
 from hookline.containment.sandbox.selftest import UntestedSandboxError, run_selftest
 from hookline.containment.sandbox.work_tree import describe_shared, trees_to_recover, work_tree
 from hookline.errors import SandboxError, UsageError
+from hookline.own_directories import whole_path
 
 Requirement: TypeAlias = Literal["required", "auto"]
 """Where there is no sandbox: an error, or the host."""
@@ -246,7 +247,7 @@ class Sandbox:
         Not in a directory that is read-only as a whole, whether or not it exists: `.hookline` at the top, and what
         `protect` and `keep` name. Nor in a hidden entry of a home that is the work directory.
         """
-        given = os.path.join(os.getcwd(), os.path.expanduser(path))
+        given = whole_path(os.path.expanduser(path))
         # Each link on the way, too: a command could put another one in its place. And by whatever mount it is seen.
         ways = map(Path, all_paths(*ways_and_target(given)))
         return any(self._can_reach(way) for way in ways if way not in self.writable)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hookline.containment.links import links_and_target, real_path
-from hookline.containment.own_places import own_places
+from hookline.containment.own_places import own_targets
 from hookline.containment.protected import RUN_BELOW, is_accepted
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import hidden_links, homes
@@ -504,7 +504,7 @@ class WorkTree:
             yield from self._files_named_by_git(top)
         for top in {*above, *homes()} - {self.root}:
             yield from self._refuse_root(_obeyed_in(top))
-        for place in own_places().real:
+        for place in own_targets():
             yield from (f"{place}/{name}" for name in listing(place).links)
         for home in homes():  # people keep the files that are there in a directory of their own
             yield from itertools.chain(*map(_link_ways, hidden_links(home)))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from hookline.containment.links import inside_any, real_path
-from hookline.containment.own_places import own_places
+from hookline.containment.own_places import own_targets
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
     INSTRUCTIONS,
@@ -122,8 +122,10 @@ def is_device(text: str, location: Location) -> bool:
 def is_protected(text: str, location: Location) -> bool:
     """Whether a write would change what the system, a shell, git or an agent does: as written, or where it leads."""
     path = location.path(text)
-    leads = path if path.startswith("/dev/") else real_path(path)
-    return any(map(_is_protected, {path, leads})) or inside_any(leads, own_places().real)
+    if path.startswith("/dev/"):  # also where git's settings are the null device
+        return _is_protected(path)
+    leads = real_path(path)
+    return any(map(_is_protected, {path, leads})) or inside_any(leads, own_targets())
 
 
 def _is_protected(path: str) -> bool:
