@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hookline.config import Layer, Settings, load
 from hookline.config.layers import Merged, is_of_project, put, read_layer
-from hookline.config.locations import home
 from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError
+from hookline.own_directories import home
 
 
 def user_file(environ: dict[str, str], text: str) -> Path:

@@ -134,6 +134,18 @@ def test_a_pyproject_that_cannot_be_read_is_reported() -> None:
             load(home, {"HOME": str(home / "home")})
 
 
+@pytest.mark.parametrize("value", ["conf", "./conf", "..", "~unknown-user/conf"])
+def test_a_relative_directory_of_our_own_is_reported(
+    value: str, project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository could bring the trust file by which it is trusted."""
+    monkeypatch.chdir(project)
+    (project / "conf").mkdir()
+    (project / "conf/config.toml").write_text("[hooks]\n")
+    with pytest.raises(ConfigError, match=r"HOOKLINE_CONFIG_DIR=.* is a relative path"):
+        load(project, {**environ, "HOOKLINE_CONFIG_DIR": value})
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [

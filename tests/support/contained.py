@@ -27,6 +27,7 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
     """Run what a plan says, and return the outcome."""
     os.environ.clear()
     os.environ.update(plan["env"])
+    os.chdir(plan["cwd"])
     if plan["watched"]:  # as on a machine that lets us make no control groups: from now on
         limits.homes = lambda *_: {}
         limits.kernel_counts_processes = lambda: False

@@ -26,10 +26,10 @@ from hookline.cli.recorded_runs import (
     is_interrupted,
 )
 from hookline.cli.terminal import count, is_terminal, page_width, printable
-from hookline.config.locations import data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
 from hookline.inspection import explain
 from hookline.journal import JournalStore, MemoryJournal
+from hookline.own_directories import data_directory
 from hookline.sessions import Session, Sessions
 from hookline.state import RunStatus
 
@@ -235,7 +235,7 @@ class Conversation:
             return
         import readline
 
-        path = data_folder(os.environ) / "history"
+        path = data_directory(os.environ) / "history"
         with contextlib.suppress(OSError):
             readline.read_history_file(path)
         readline.set_history_length(2_000)

@@ -26,7 +26,6 @@ from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, error_text, format_call
 from hookline.cli.terminal import columns, count, is_terminal, printable, width
 from hookline.config import Settings
-from hookline.config.locations import data_folder
 from hookline.config.schema import LimitSettings
 from hookline.errors import HookError, JournalError, UsageError
 from hookline.journal import (
@@ -41,6 +40,7 @@ from hookline.journal import (
     TextDelta,
     ToolProgress,
 )
+from hookline.own_directories import data_directory
 from hookline.state import Decision, ErrorInfo, PendingApproval, RunStatus, StopReason
 
 _NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, RunHandedOver)
@@ -63,7 +63,7 @@ def limits_for(settings: Settings) -> LimitSettings:
 
 def _is_new_notice(text: str) -> bool:
     """Whether this user sees a notice for the first time. If that cannot be noted, it is shown again."""
-    path = data_folder(os.environ) / "notices"
+    path = data_directory(os.environ) / "notices"
     mark = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if mark in path.read_text().split():

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from hookline.cli.options import flags_of
 from hookline.cli.terminal import print_text
 from hookline.config import Layer, Settings, load
-from hookline.config.locations import data_folder, journal_of
+from hookline.config.locations import journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.journal import JournalStore, RunInfo, RunQueued, SQLiteJournal, outermost
+from hookline.own_directories import data_directory
 
 if TYPE_CHECKING:
     from hookline.journal import PostgresJournal
@@ -169,7 +170,7 @@ def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator
                 raise
             journal = journal_at(here, accept_loss=True)
         yield journal
-    elsewhere = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
+    elsewhere = sorted((data_directory(os.environ) / "projects").glob("*/journal.db"))
     for path in elsewhere if others else ():
         if path == here:
             continue

@@ -58,6 +58,7 @@ from hookline.lifecycle import (
     ToolHookContext,
 )
 from hookline.lifecycle.contexts import expect_context
+from hookline.own_directories import state_directory
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -633,16 +634,10 @@ def timestamp() -> str:
 def default_directory(project: Path) -> Path:
     """The usual directory of a project's transcripts. Scripts read the project's name off the path."""
     name = re.sub(r"[^A-Za-z0-9]", "-", str(project))[-_LONGEST_NAME:]
-    state = state_directory() or Path("/tmp") / f"hookline-{os.getuid()}"
+    state = state_directory(os.environ)
+    if state.is_relative_to(os.devnull):  # no home
+        state = Path("/tmp") / f"hookline-{os.getuid()}"
     return state / "transcripts" / name
-
-
-def state_directory() -> Path | None:
-    """The directory of what Hookline keeps for the user, if they have a home."""
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    with contextlib.suppress(RuntimeError):
-        return Path(base).expanduser() / "hookline"
-    return None
 
 
 # --- which there are ------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from hookline.command_hooks.dialect import state_directory
 from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.script import expand_placeholders, placeholders
 from hookline.containment.interpreter import environments_below
 from hookline.containment.protected import AGENT_CONFIGURATION
+from hookline.own_directories import state_directory
 from hookline.shell_text.named_files import (
     MAX_CODE,
     CommandWords,
@@ -220,10 +220,7 @@ def _find_outside(path: str, project: Path) -> tuple[str, ...]:
 
 def _bytecode_directory() -> str:
     """A directory that only the user can write. Without a home it is one that nobody can write or read."""
-    state = state_directory()
-    if state is None or not state.is_absolute():
-        return os.path.join(os.devnull, "bytecode")
-    found = str(state / "bytecode")
+    found = str(state_directory(os.environ) / "bytecode")
     if not os.path.isdir(found):
         with contextlib.suppress(OSError):
             os.makedirs(found, mode=0o700, exist_ok=True)

@@ -1,8 +1,4 @@
-"""Locations on disk: the user's files, a project's files, the journals.
-
-platformdirs is not used: the core needs these locations too (trust in command hooks), and has no extras; and a place
-that changes when an extra is installed would lose the user's trust file.
-"""
+"""Locations on disk: the user's file, a project's files, the journal of a project."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hookline.errors import ConfigError
+from hookline.own_directories import configuration_directory, data_directory, home
 
 _SHARED = "pyproject.toml"
 """Other programs use this file too. Without our table it is ignored."""
@@ -24,34 +21,9 @@ PROJECT_FILES = (_SHARED, "hookline.toml", ".hookline/config.toml")
 """The configuration files of a project. The last one has the highest priority."""
 
 
-def user_folder(environ: Mapping[str, str]) -> Path:
-    """The directory of the user's own configuration and of the trust file."""
-    return _folder(environ, "HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
-
-
 def own_file(environ: Mapping[str, str]) -> Path:
     """The user's own configuration file."""
-    return user_folder(environ) / "config.toml"
-
-
-def data_folder(environ: Mapping[str, str]) -> Path:
-    """The directory of the journals."""
-    return _folder(environ, "HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")
-
-
-def _folder(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> Path:
-    if environ.get(own):
-        return Path(environ[own]).expanduser().absolute()
-    given = Path(environ.get(base, ""))
-    # The XDG specification says that a relative path is ignored.
-    folder = given if given.is_absolute() else home(environ) / otherwise
-    return folder / "hookline"
-
-
-def home(environ: Mapping[str, str]) -> Path:
-    """The home directory. Without one it is the null device, in which no file can be."""
-    known = environ.get("HOME") or os.path.expanduser("~")
-    return Path(known) if os.path.isabs(known) else Path(os.devnull)
+    return configuration_directory(environ) / "config.toml"
 
 
 def project_of(start: Path, environ: Mapping[str, str]) -> Path:
@@ -143,4 +115,4 @@ def journal_of(project: Path, environ: Mapping[str, str]) -> Path:
     """The journal of a project. It is in the user's data directory, where nobody commits, clones or forges it."""
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:10]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", project.name)[:40] or "root"
-    return data_folder(environ) / "projects" / f"{name}-{digest}" / "journal.db"
+    return data_directory(environ) / "projects" / f"{name}-{digest}" / "journal.db"

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import Any
 
 from hookline.config.layers import Layer
-from hookline.config.locations import home, user_folder
 from hookline.config.module_files import find_module_files
 from hookline.errors import TrustError
+from hookline.own_directories import configuration_directory, home
 from hookline.shell_text.named_files import (
     expand_directories,
     find_bound_paths,
@@ -233,7 +233,7 @@ def _has_guards(entry: Mapping[str, Any]) -> bool:
 
 def trust_file(environ: Mapping[str, str]) -> TrustFile:
     """The trust file of the user."""
-    return TrustFile(user_folder(environ) / "trusted-projects.json")
+    return TrustFile(configuration_directory(environ) / "trusted-projects.json")
 
 
 # --- what is trusted ----------------------------------------------------------------------------------

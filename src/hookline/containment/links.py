@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hookline.containment.change_times import is_settled
+from hookline.own_directories import whole_path
 
 MOST_LINKS = 40
 """Links on the way to a file that the kernel follows."""
@@ -39,18 +40,36 @@ def real_path(path: str | os.PathLike[str]) -> str:
     `os.path.realpath` follows any number. A chain of a thousand links, which a command makes in a second, ends it with
     a RecursionError before Python 3.13.
     """
-    return links_and_target(os.path.join(os.getcwd() if not os.path.isabs(path) else "/", path))[-1]
+    return links_and_target(whole_path(os.fspath(path)))[-1]
 
 
 def links_and_target(path: str) -> list[str]:
     """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
+    return _follow(path, [])
+
+
+def ways_and_target(path: str) -> list[str]:
+    """The same, and before that each directory that the path enters and leaves again by `..`.
+
+    If one of these becomes a link, the path leads elsewhere.
+    """
+    left: list[str] = []
+    found = _follow(path, left)
+    return [*(each for each in left if not is_below(found[-1], each)), *found]
+
+
+def _follow(path: str, left: list[str]) -> list[str]:
     here, rest = "", path.split("/")[::-1]  # asked about many paths for every command: by text
     links: list[str] = []
     while rest and len(links) <= MOST_LINKS:
         name = rest.pop()
         if name in ("", "."):
             continue
-        here = here.rpartition("/")[0] if name == ".." else f"{here}/{name}"
+        if name == "..":
+            left.append(here)
+            here = here.rpartition("/")[0]
+            continue
+        here = f"{here}/{name}"
         try:
             target = os.readlink(here)
         except OSError:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable
-from functools import lru_cache
 
-from hookline.containment.links import real_path
 from hookline.secret_tables import names_in
 from hookline.wildcards import compile_entries
 
@@ -125,23 +123,6 @@ PROTECTED: frozenset[str] = (
     (f"{above}/{name}" for above, names in RUN_BELOW.items() for name in names - OBEYED),
 )
 """What cannot be changed through a jail by default, at any depth. It can be read. `a/b` is a `b` in an `a`."""
-
-
-def configuration_places() -> tuple[str, ...]:
-    """Where the user's own configuration of git and of Hookline is: it names programs, and says what is trusted."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    named = os.path.expanduser(os.environ.get("HOOKLINE_CONFIG_DIR") or f"{base}/hookline")
-    return f"{base}/git", f"{base}/hookline", os.path.abspath(named)
-
-
-def user_configuration() -> tuple[str, ...]:
-    """The same as real paths."""
-    return _real_places(*configuration_places())
-
-
-@lru_cache(16)
-def _real_places(*places: str) -> tuple[str, ...]:
-    return tuple(map(real_path, places))
 
 
 _accepted: set[tuple[int, int, int]] = set()

@@ -230,9 +230,3 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     protectors: tuple[Callable[[Definition], None], ...] = ()
     """What has the tools of the agent leave the files and the journal of another one of the same tree."""
     notes: tuple[Note, ...] = ()
-
-    @property
-    def journal_files(self) -> tuple[str, ...]:
-        """The file of its journal, as it was given and as it really is; none if the journal is no file."""
-        named = (getattr(self.journal, name, None) for name in ("given", "path"))
-        return tuple(name for name in named if isinstance(name, str))

@@ -191,7 +191,7 @@ class SQLiteJournal(OpenedStore):
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
             raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")
-        self.given = os.path.abspath(path)
+        self.given = os.path.join(os.getcwd(), path)
         """The path as it was given. Symbolic links in it may lead elsewhere at the next start."""
         self.path = os.path.realpath(path)
         self._synchronous: Synchronous = synchronous

@@ -90,6 +90,24 @@ def test_a_journal_that_commands_can_reach_is_refused(tmp_path: Path, name: str)
         build(Bash(tmp_path, place="host"))
 
 
+@pytest.mark.parametrize("name", ["runs.db", "./sub/../../outside.db", "link/runs.db"])
+def test_the_journal_that_a_variable_names_counts_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """This agent has none, and the next command of a person would read what a command of the agent put there."""
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    (work / "link").symlink_to("../elsewhere")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("HOOKLINE_JOURNAL", name)
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("x")]))
+    with pytest.raises(BuildError, match="commands can write"):
+        builder.with_capability(Bash(work, sandbox="required")).build()
+    monkeypatch.setenv("HOOKLINE_JOURNAL", "../outside.db")
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("x")]))
+    builder.with_capability(Bash(work, sandbox="required")).build()
+
+
 def test_on_the_host_a_contained_command_that_can_reach_the_journal_asks(tmp_path: Path) -> None:
     """A stricter place asks nobody otherwise, and would remove what is on record."""
     remove = call("bash", command="rm -f runs.db runs.db-wal runs.db-shm", place="workspace")

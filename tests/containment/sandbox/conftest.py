@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -136,12 +136,14 @@ class Place:
         watched: bool = False,
         beside: str = "",
         nice: int = 0,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/",
         **paths: Sequence[str],
     ) -> Outcome:
         """Run a command in a sandbox around `work`. With `watched`, a watcher holds every limit that it can.
 
         `beside` is a command that runs at the same time, as soon as it has printed something. `nice` is added to the
-        priority of the process that starts them.
+        priority of the process that starts them, which has the variables `env` and works in `cwd`.
         """
         seen = [str(self.base), *([] if self.user is not None else [sys.base_prefix])]
         plan = {
@@ -154,12 +156,14 @@ class Place:
             "place": where,
             "watched": watched,
             "beside": beside,
+            "cwd": cwd,
             "env": {
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.home),
                 "XDG_STATE_HOME": f"{self.base}-state",
                 "PYTHONPATH": str(ROOT / "src"),
                 "MY_TOKEN": "a secret of the environment",
+                **(env or {}),
             },
         }
         return Outcome(**self._helpers.run(self.user, nice, plan))

@@ -389,6 +389,22 @@ def test_what_guards_the_agent_and_git_is_not_written(
     assert policy.judge(command, root=str(project)).decision == "deny"
 
 
+def test_what_is_hooklines_own_is_not_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a link. The null device in the place of git's settings is what it is elsewhere."""
+    monkeypatch.setenv("HOOKLINE_DATA_DIR", f"{project}/data")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    (project / "to-data").symlink_to("data")
+    for command in (
+        "echo x > data/pins.json",
+        "cp x to-data/",
+        "tee data/projects/a/journal.db-wal",
+    ):
+        assert POLICY.judge(command, root=str(project)).decision == "deny", command
+    assert POLICY.judge("ls > /dev/null", root=str(project)).decision == "allow"
+
+
 @pytest.mark.parametrize(
     "command", ["hookline trust --show", "cp x .git/info/exclude", "cp -r .git backup", "cp f ~/.config/other/x",
                 "ssh -o IdentityFile=~/.ssh/x h", "egrep -o /etc/x f", "tar xf ~/.ssh/x.tar", "gcc -o out x.c && ./out"]

@@ -19,6 +19,7 @@ from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.change_times import find_change_since
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.links import real_path
+from hookline.containment.own_places import journal_paths
 from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.containment.shell.words import join_words
 from hookline.definition import Definition
@@ -168,7 +169,7 @@ class Bash:
         """What is on record is not for a command to change, nor what guards an agent of this tree."""
         self._refuse_late(definition)
         self.sandbox.keep(*definition.protected_files)
-        self._refuse_reachable(definition.journal_files)
+        self._refuse_reachable(definition.journal)
 
     def _refuse_late(self, definition: Definition) -> None:
         """Refuse an agent whose files our commands may have changed, or one that runs now still can."""
@@ -224,9 +225,9 @@ class Bash:
             (path, os.path.relpath(path, self.sandbox.root), os.path.basename(path))
         )
 
-    def _refuse_reachable(self, journal: tuple[str, ...]) -> None:
+    def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
-        for path in filter(self.sandbox.can_reach, journal):
+        for path in filter(self.sandbox.can_reach, journal_paths(journal)):
             if self.sandbox.place == "host":
                 self.reaches_journal = True
             elif self.sandbox.status.contained:

@@ -32,6 +32,7 @@ from hookline.capabilities.files.tree import Walk, printable_path
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
 from hookline.containment.links import real_path
+from hookline.containment.own_places import journal_paths
 from hookline.containment.protected import INSTRUCTIONS_BELOW
 from hookline.containment.session_files import is_readable
 from hookline.definition import Definition
@@ -140,7 +141,7 @@ class Files:
     def protect_files(self, definition: Definition) -> None:
         """What guards an agent of this tree, and what is on record of it, is not for the tools to change."""
         self._guard.hold(definition.protected_files, definition.guarded_since)
-        self._guard.hold_journals(map(real_path, definition.journal_files))
+        self._guard.hold_journals(map(real_path, journal_paths(definition.journal)))
 
     def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""

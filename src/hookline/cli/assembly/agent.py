@@ -19,13 +19,13 @@ from hookline.cli.terminal import report
 from hookline.command_hooks import CommandHooks, Level
 from hookline.config import Settings
 from hookline.config.layers import is_of_project, setting_error
-from hookline.config.locations import data_folder
 from hookline.config.schema import AgentSettings
 from hookline.definition.definition import Plans
 from hookline.drivers import ScriptedDriver
 from hookline.errors import AuthenticationError, BuildError, ConfigError, UsageError
 from hookline.flow import ErrorClass, ErrorPolicy
 from hookline.journal import JournalStore, Listener
+from hookline.own_directories import data_directory
 
 if TYPE_CHECKING:
     from hookline.mcp import McpServer
@@ -324,7 +324,7 @@ async def _open_servers(settings: Settings, stack: contextlib.AsyncExitStack) ->
                 files = [settings.project / name for name in each.files]
                 made = McpServer.stdio(program, each.args, env=env, cwd=cwd, files=files, **common)
                 servers.append(_with_trusted_files(made, settings))
-    pins = data_folder(os.environ) / "pins.json"
+    pins = data_directory(os.environ) / "pins.json"
     pins.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return await stack.enter_async_context(McpServers(*servers, pins=pins))
 

@@ -16,9 +16,9 @@ from hookline.command_hooks.dialects.config_files import load_file
 from hookline.command_hooks.handler import FailMode
 from hookline.config import Settings
 from hookline.config.layers import is_of_project, setting_error
-from hookline.config.locations import user_folder
 from hookline.config.schema import HookSettings
 from hookline.errors import ConfigError
+from hookline.own_directories import configuration_directory
 
 _USUAL = "hooks/hooks.json"
 """The usual file with the hooks of a plugin."""
@@ -82,7 +82,7 @@ def _plugins(settings: Settings) -> dict[Path, bool]:
     for position, each in enumerate(settings.configuration.plugins):
         where = settings.where("plugins", position)
         is_theirs = is_of_project(where, settings.project)
-        base = settings.project if is_theirs else user_folder(os.environ)
+        base = settings.project if is_theirs else configuration_directory(os.environ)
         root = base / Path(each).expanduser()
         if not root.is_dir():
             remedy = f"Name a directory with one of {', '.join(files)}."
@@ -104,7 +104,7 @@ def _settings_files(settings: Settings) -> list[Path]:
         if is_of_project(where, settings.project):
             remedy = "Put its hooks into .claude/settings.json, which is read anyway."
             raise setting_error(where, "a project cannot name settings files.", remedy)
-        path = user_folder(os.environ) / Path(each).expanduser()
+        path = configuration_directory(os.environ) / Path(each).expanduser()
         if not path.is_file():
             raise setting_error(where, f"there is no file '{path}'.", _A_SETTINGS_FILE)
         _check_object(path, where)

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from hookline.cli.assembly.matchers import has_tool, is_expression, match_of, names_in, ours_of
 from hookline.config import Settings
-from hookline.config.locations import user_folder
 from hookline.config.schema import HookSettings
 from hookline.definition import Definition
 from hookline.errors import ConfigError, UsageError
 from hookline.inspection.lint import lint_matchers
 from hookline.inspection.predictions import may_have_children
 from hookline.lifecycle import point_named
+from hookline.own_directories import configuration_directory
 from hookline.permissions import Rule
 from hookline.permissions.names import KNOWN_TOOLS, closest, is_known_tool, is_name_of
 from hookline.state import ToolCall
@@ -153,7 +153,7 @@ def _judge_server(
     found = difflib.get_close_matches(server, known, 1)
     meant = name.replace(server, found[0], 1) if found else ""
     # Your own file is for all projects, and may name servers that this one does not have.
-    is_of_user = where.startswith(str(user_folder(os.environ)))
+    is_of_user = where.startswith(str(configuration_directory(os.environ)))
     return WrongName(where, text, name, meant, is_unknown=not is_of_user)
 
 

@@ -50,13 +50,13 @@ from hookline.containment.jail.paths import (
     without_dots,
 )
 from hookline.containment.jail.steps import open_by_steps, resolve
-from hookline.containment.links import real_path
+from hookline.containment.links import inside_any, real_path
+from hookline.containment.own_places import own_places
 from hookline.containment.protected import (
     PARTS_OF_GIT,
     PROTECTED,
     VERSION_CONTROL,
     is_git_directory,
-    user_configuration,
 )
 from hookline.errors import (
     FileJailError,
@@ -114,9 +114,7 @@ class FileJail:
         self._real, self._name = real, os.path.basename(real)
         self._around = _system_around(real)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
-        own = [os.path.relpath(p, real) for p in user_configuration() if p.startswith(f"{real}/")]
-        own += environments_below(real)
-        self._own = tuple(map(split, own)) if self.protected else ()
+        self._environments = tuple(map(split, environments_below(real)))
 
     # --- files --------------------------------------------------------------------------------------
 
@@ -400,7 +398,7 @@ class FileJail:
             raise part_of_repository(asked.given)
 
     def _protected_places(self) -> tuple[Parts, ...]:
-        """What is protected by where it is: our own configuration, and where protected names at the top lead.
+        """What is protected by where it is: what is our own, and where protected names at the top lead.
 
         Links deeper down are not looked for: each change would have to read the whole tree.
         """
@@ -408,12 +406,15 @@ class FileJail:
             links = [each.name for each in entries if each.is_symlink()]
         named = (name for name in links if first_of((name,), self.protected, self._name))
         led_to = (real_path(f"{self._real}/{name}") for name in named)
+        ways, real = own_places() if self.protected else ((), ())
+        if inside_any(self._real, real):
+            return ((),)  # all of it
         inside = (
             os.path.relpath(path, self._real)
-            for path in led_to
+            for path in (*ways, *real, *led_to)
             if path.startswith(f"{self._real}/")
         )
-        return (*self._own, *map(split, inside))
+        return (*self._environments, *map(split, inside))
 
     def _is_of_repository(self, true: Parts) -> bool:
         """Whether a path leads to a part of a git repository under another name than `.git`, if that is protected.

@@ -174,5 +174,5 @@ def within(parts: Sequence[str], places: Iterable[Sequence[str]]) -> str:
     given = [plain(part) for part in parts] if places else []
     for place in places:
         if given[: len(place)] == [plain(part) for part in place]:
-            return "/".join(place)
+            return "/".join(place) or "."
     return ""

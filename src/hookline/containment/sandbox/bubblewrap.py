@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from hookline._aio import call_in_thread, wait_within
+from hookline.containment.mount_table import find_misplaced, mounts_of
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import Enforcement
-from hookline.containment.sandbox.mount_table import find_misplaced, mounts_of
 from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from hookline.containment.git_settings import settings_of_user
 from hookline.containment.links import MOST_LINKS, inside_any, links_and_target, real_path
+from hookline.containment.mount_table import second_paths
 from hookline.containment.sandbox.directory_entries import listing
-from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.tables import EMPTIED, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import INSTALLATIONS, SECRET_ENDINGS, SECRET_FILES
 

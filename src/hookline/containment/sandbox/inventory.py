@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from hookline.containment.sandbox.directory_entries import Identity, identity_of
 from hookline.errors import SandboxError
+from hookline.own_directories import state_directory
 
 _MODE = 0o600
 _PATIENCE = 5.0
@@ -218,6 +219,4 @@ def _key(root: str) -> str:
 
 
 def _place() -> str:
-    state = os.environ.get("XDG_STATE_HOME", "")
-    below = state if os.path.isabs(state) else os.path.expanduser("~/.local/state")
-    return f"{below}/hookline/sandbox"
+    return f"{state_directory(os.environ)}/sandbox"

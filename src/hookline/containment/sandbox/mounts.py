@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hookline._temporary import temporary_directory
 from hookline.containment.links import inside_any, is_below, real_path
+from hookline.containment.mount_table import second_paths
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
     both_paths,
@@ -27,7 +28,6 @@ from hookline.containment.sandbox.home import (
     mounted_homes,
     needed_paths,
 )
-from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     check_name,

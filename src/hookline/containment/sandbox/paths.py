@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
 from hookline.containment.links import inside_any, real_path
+from hookline.containment.own_places import own_places
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
     INSTRUCTIONS,
@@ -22,24 +24,25 @@ from hookline.containment.protected import (
     VERSION_CONTROL,
     is_git_directory,
     run_by_pattern,
-    user_configuration,
 )
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import dot_entry, homes
 from hookline.containment.sandbox.tables import (
     EMPTIED,
-    GIT_FILES,
     HELD,
     OF_PROJECTS,
     PROTECTED_AT_HOME,
 )
 from hookline.errors import SandboxError, UsageError
+from hookline.own_directories import own_directories
 from hookline.secret_tables import HOME_SECRETS, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
 
 _PRIVATE, _DEPTH = ("/etc", "/var"), 4
 """Where what is private of root's is looked for, and how deep."""
 _MOST_FILES = 8
 """Private files of one directory that are hidden one by one."""
+_OWN_VARIABLES = "HOOKLINE_CONFIG_DIR, HOOKLINE_DATA_DIR, XDG_STATE_HOME, XDG_CONFIG_HOME"
+"""By which the user says where that is."""
 _ACCESS_LIST = "system.posix_acl_access"
 
 
@@ -244,8 +247,14 @@ def held_names(root: Path, paths: SandboxPaths) -> list[str]:
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
-    names += _own_settings(root)
-    return without(paths.unprotected, names)
+    made = {name.partition("/")[0] for name in PROTECTED_AT_HOME}  # as long as a command runs
+    for place in map(real_path, own_directories(os.environ)):
+        # We write in it, so nothing else may hold its place; and only what is there is hidden.
+        is_made = os.path.basename(dot_entry(place, homes())) in made
+        if place.startswith(f"{root}/") and not is_made:
+            with contextlib.suppress(OSError):
+                os.makedirs(place, 0o700, exist_ok=True)
+    return without(paths.unprotected, (*names, *own_names(root)))
 
 
 def _kept_name(path: str | Path, root: Path) -> str:
@@ -257,31 +266,35 @@ def _kept_name(path: str | Path, root: Path) -> str:
     return next((each for each in prefixes(name) if not os.path.lexists(f"{root}/{each}")), name)
 
 
-def _own_settings(root: Path) -> Iterator[str]:
-    """Where Hookline and git keep what decides for the user, if that is below the root and not hidden there."""
-    given = os.environ.get
-    data = given("HOOKLINE_DATA_DIR") or f"{given('XDG_DATA_HOME') or '~/.local/share'}/hookline"
-    ours = [
-        Path(os.path.expanduser(f"{given('XDG_STATE_HOME') or '~/.local/state'}/hookline")),
-        Path(os.path.expanduser(data)),
-    ]
-    places = [*ours, *map(Path, user_configuration())]
-    places += [Path(os.environ[name]) for name in GIT_FILES if os.environ.get(name)]
-    for place in places:
-        real = Path(real_path(place))
-        if not place.is_absolute() or not real.is_relative_to(root) or real == root:
-            continue
-        if not is_in_hidden_entry(real, root):
-            if place in ours:  # we write in it, so nothing else may hold its place
-                os.makedirs(real, 0o700, exist_ok=True)
-            yield str(real.relative_to(root))
+def own_names(root: Path) -> list[str]:
+    """What lies below a directory of Hookline's own and of the user's settings of git, but for what is hidden there.
+
+    It is an error if commands that can write in the directory decide what is read: no mount can hold a link, or a
+    directory that a path only passes.
+    """
+    ways, real = own_places()
+    around = next((place for place in real if inside_any(root, [place])), None)
+    if around is not None:
+        raise SandboxError(
+            f"commands cannot be let write in '{root}': '{around}' holds settings, trust or records of the user's.",
+            remedy=f"Work elsewhere, or move them: {_OWN_VARIABLES}.",
+        )
+    for way in ways:
+        if way.startswith(f"{root}/") and not is_in_hidden_entry(Path(way), root):
+            raise SandboxError(
+                f"Hookline or git finds settings, trust or records of the user's by '{way}', which commands could "
+                "replace: no link, and no directory before a '..', can be held.",
+                remedy=f"Name the directory by a whole path without links and '..': {_OWN_VARIABLES}.",
+            )
+    inside = (Path(place) for place in real if place.startswith(f"{root}/"))
+    return [str(each.relative_to(root)) for each in inside if not is_in_hidden_entry(each, root)]
 
 
 def is_in_hidden_entry(path: Path, root: Path) -> bool:
-    """Whether a path below the root lies in an entry of a home that no command sees."""
+    """Whether a path below the root lies in an entry of a home that no command sees. A missing one it could make."""
     entry = dot_entry(str(path), homes())
     is_seen = root.is_relative_to(entry) or os.path.basename(entry) in OF_PROJECTS
-    return bool(entry) and not is_seen
+    return bool(entry) and not is_seen and os.path.lexists(entry)
 
 
 def without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:

@@ -29,6 +29,7 @@ from hookline.containment.sandbox.paths import (
     held_names,
     is_kept_by_its_target,
     outermost,
+    own_names,
     prefixes,
     printable,
     without,
@@ -85,7 +86,7 @@ class Protection:
             names = without(self._left_out, names)
             self.visit = self._tree.enter(self._left_out, alone=self._alone, held=names)
             if not self._keeps:
-                self._refuse_shared()
+                self._check_tmp()
                 return self
             for name in names:
                 self._protect(name)
@@ -103,12 +104,17 @@ class Protection:
         self.pinned = sorted(path for path in {*self.pinned} if kept.isdisjoint(prefixes(path)))
         return self
 
-    def _refuse_shared(self) -> None:
-        """Refuse a directory for /tmp with files of others: nothing in there is mounted read-only."""
+    def _check_tmp(self) -> None:
+        """Refuse a directory for /tmp with files of others or our own: nothing in there is mounted read-only."""
         if self.visit is not None and self.visit.shared:
             raise SandboxError(
                 f"'{self.root}': {describe_shared(self.visit.shared)}.",
                 remedy="Name an empty directory with tmp=.",
+            )
+        if own := own_names(self.root):
+            raise SandboxError(
+                f"'{self.root}': '{own[0]}' holds settings, trust or records of the user's.",
+                remedy="Name another directory with tmp=.",
             )
 
     def check(self) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import is_in_event_loop
-from hookline.containment.links import inside_any, links_and_target, real_path
+from hookline.containment.links import inside_any, real_path, ways_and_target
+from hookline.containment.mount_table import all_paths
 from hookline.containment.sandbox.bubblewrap import (
     BubblewrapCommand,
     InstalledBubblewrap,
@@ -32,7 +33,6 @@ from hookline.containment.sandbox.command import (
 from hookline.containment.sandbox.environment import check_variables, environment, trusted_path
 from hookline.containment.sandbox.home import homes
 from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, check_timeout
-from hookline.containment.sandbox.mount_table import all_paths
 from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
@@ -42,6 +42,7 @@ from hookline.containment.sandbox.paths import (
     held_names,
     hides_nothing,
     is_in_hidden_entry,
+    own_names,
     printable,
     work_directory,
 )
@@ -49,6 +50,7 @@ from hookline.containment.sandbox.running_command import HostCommand, RunningCom
 from hookline.containment.sandbox.selftest import UntestedSandboxError, run_selftest
 from hookline.containment.sandbox.work_tree import describe_shared, trees_to_recover, work_tree
 from hookline.errors import SandboxError, UsageError
+from hookline.own_directories import whole_path
 
 Requirement: TypeAlias = Literal["required", "auto"]
 """Where there is no sandbox: an error, or the host."""
@@ -124,6 +126,7 @@ class Sandbox:
         _check_tmp(self.paths.tmp, self._view.roots)
         for each in self.writable if self.place == "workspace" else ():
             check_name(each, self.paths)
+            own_names(each)
         self._env = check_variables(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
@@ -244,17 +247,20 @@ class Sandbox:
         Not in a directory that is read-only as a whole, whether or not it exists: `.hookline` at the top, and what
         `protect` and `keep` name. Nor in a hidden entry of a home that is the work directory.
         """
-        given = os.path.abspath(os.path.expanduser(path))
+        given = whole_path(os.path.expanduser(path))
         # Each link on the way, too: a command could put another one in its place. And by whatever mount it is seen.
-        ways = (given, *links_and_target(given))
-        return any(self._can_reach(Path(path)) for way in ways for path in all_paths(way))
+        ways = map(Path, all_paths(*ways_and_target(given)))
+        return any(self._can_reach(way) for way in ways if way not in self.writable)
 
     def _can_reach(self, path: Path) -> bool:
         if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):
             return True
         for root in self.writable:
             if inside_any(path, [root]) and not is_in_hidden_entry(path, root):
-                held = [root / name for name in held_names(root, self.paths)]
+                try:
+                    held = [root / name for name in held_names(root, self.paths)]
+                except SandboxError:  # no command can be started here
+                    return True
                 around = [place for place in held if place != path or place.is_dir()]
                 return not inside_any(path, around)
         return False

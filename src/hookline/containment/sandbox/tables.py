@@ -28,9 +28,6 @@ PROTECTED_AT_HOME = names_in(
 )
 """Cannot be changed or made where the directory that can be written is, or holds, a home directory."""
 
-GIT_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
-"""Variables that name a file of git's settings."""
-
 ENVIRONMENT = frozenset(
     names_in(
         """

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hookline.containment.links import links_and_target, real_path
-from hookline.containment.protected import RUN_BELOW, configuration_places, is_accepted
+from hookline.containment.own_places import own_targets
+from hookline.containment.protected import RUN_BELOW, is_accepted
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import hidden_links, homes
 from hookline.containment.sandbox.inventory import Inventory, records
@@ -503,11 +504,8 @@ class WorkTree:
             yield from self._files_named_by_git(top)
         for top in {*above, *homes()} - {self.root}:
             yield from self._refuse_root(_obeyed_in(top))
-        for place in configuration_places():
-            # A link elsewhere cannot be replaced by a command.
-            if any(_is_below(link, [self.root]) for link in links_and_target(place)[:-1]):
-                yield place
-            yield from (f"{place}/{name}" for name in listing(real_path(place)).links)
+        for place in own_targets():
+            yield from (f"{place}/{name}" for name in listing(place).links)
         for home in homes():  # people keep the files that are there in a directory of their own
             yield from itertools.chain(*map(_link_ways, hidden_links(home)))
 

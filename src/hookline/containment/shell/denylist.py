@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from hookline.containment.links import is_below, real_path
+from hookline.containment.links import inside_any, real_path
+from hookline.containment.own_places import own_targets
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
     INSTRUCTIONS,
     RUN_AT_LOGIN,
     RUN_BELOW,
-    user_configuration,
 )
 from hookline.containment.shell.programs import PROGRAMS
 from hookline.containment.shell.removal import REMOVERS, Location
@@ -122,8 +122,10 @@ def is_device(text: str, location: Location) -> bool:
 def is_protected(text: str, location: Location) -> bool:
     """Whether a write would change what the system, a shell, git or an agent does: as written, or where it leads."""
     path = location.path(text)
-    leads = path if path.startswith("/dev/") else real_path(path)
-    return any(map(_is_protected, {path, leads}))
+    if path.startswith("/dev/"):  # also where git's settings are the null device
+        return _is_protected(path)
+    leads = real_path(path)
+    return any(map(_is_protected, {path, leads})) or inside_any(leads, own_targets())
 
 
 def _is_protected(path: str) -> bool:
@@ -136,8 +138,6 @@ def _is_protected(path: str) -> bool:
         inside = parts[parts.index(".git") + 1 :]
         if not inside or not _KEPT_IN_GIT.isdisjoint(inside):
             return True
-    if any(is_below(path, place) for place in user_configuration()):
-        return True
     return any(map(_is_kept, parts)) or not _KEPT_PAIRS.isdisjoint(pairwise(parts))
 
 

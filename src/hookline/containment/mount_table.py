@@ -87,11 +87,12 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
     return [path for path in found if path not in directories]
 
 
-def all_paths(path: str) -> list[str]:
-    """A path, and all others that lead to the same place by another mount, whether or not there is something."""
+def all_paths(*paths: str) -> list[str]:
+    """These, and all others that lead to the same places by another mount, whether or not there is something."""
     with contextlib.suppress(OSError):
-        return list(_all_paths(path, _text_of(_TABLE)))
-    return [path]
+        table = _text_of(_TABLE) if paths else ""
+        return list(dict.fromkeys(each for path in paths for each in _all_paths(path, table)))
+    return list(paths)
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hookline.containment import Sandbox
-from hookline.containment.sandbox import bubblewrap, mount_table
+from hookline.containment import Sandbox, mount_table
+from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
 from hookline.containment.sandbox.mounts import MountPlan
 from hookline.errors import SandboxError
