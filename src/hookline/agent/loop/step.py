@@ -353,11 +353,13 @@ def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None
 def _call_again(step: PendingStep, made: ToolCall, pending: PendingCall) -> CallInProgress:
     """A call of a step that waited. It runs with the arguments it was made with, where this process knows them."""
     call, children = pending.call, pending.children or {}
+    # One that was cleared is judged again, and does not count before that.
+    is_cleared = pending.stage is CallStage.ADMITTED
     return CallInProgress(
         made,
         call,
         original=find_original(call),
-        stage=pending.stage,
+        stage=CallStage.ASKED if is_cleared else pending.stage,
         result=pending.result,
         errors=tuple(step.errors[place] for place in pending.errors),
         seen=pending.stage is CallStage.SETTLED,
