@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.recovery import ResumeSource
+from hookline.agent.recovery import resume_source
 from hookline.agent.result import RunResult, restore_child, restore_result
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.agent.run_index import RecordedCall, RunIndex
@@ -39,6 +40,7 @@ from hookline.state import (
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
+    Counters,
     Ending,
     PendingApproval,
     RunStatus,
@@ -91,8 +93,8 @@ async def start_child(
             )
         )
         await _commit(run)  # or nobody would know whose child it is, should the process die
-    child = ChildRun(run, definition, key, start.name, current.call.id, objections)
-    child.counted = current.counted.get(key, NO_COUNTERS)
+    counted = current.counted.get(key, NO_COUNTERS)
+    child = ChildRun(run, definition, key, start.name, current.call.id, objections, counted)
     try:
         result = await child.begin(child_id, saved, start.prompt)
         for _ in range(objections, child.objections):
@@ -158,7 +160,7 @@ def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> Subagen
 async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
     plan = run.plans.subagent_stop
-    if plan is not None and run.source.is_after_crash:
+    if plan is not None and run.source.known:
         async with run.hook_lock:
             await run.ask(plan, _to_show(run, start, result), about=key, recorded_only=True)
 
@@ -217,27 +219,19 @@ def _refuse_end(result: RunResult, asked: Result[Any], times: int) -> RunResult:
     )
 
 
-class ChildRun:
+class ChildRun(Struct, eq=False):
     """One child run, which may be driven more than once before it is done."""
 
-    def __init__(
-        self,
-        parent: Run,
-        definition: Definition,
-        key: str,
-        name: str,
-        call_id: str,
-        objections: int,
-    ) -> None:
-        self.parent = parent
-        self.definition = definition
-        self.key = key
-        self.name = name
-        self.call_id = call_id
-        self.objections = objections
-        """How often the parent's hooks have sent it back to work."""
-        self.counted = NO_COUNTERS
-        self.durable: Durable | None = None
+    parent: Run
+    definition: Definition
+    key: str
+    name: str
+    call_id: str
+    objections: int = 0
+    """How often the parent's hooks have sent it back to work."""
+    counted: Counters = NO_COUNTERS
+    """What it has used of what its parent has counted."""
+    durable: Durable | None = None
 
     async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
         """Start it, or continue it from where it paused or where its process died."""
@@ -252,11 +246,8 @@ class ChildRun:
         story = fold(durable.records)
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
-        if not story.is_finished:
-            source = ResumeSource(story.tail, story.unsettled_seconds)
-            return await self.drive(story.settled, None, source)
-        if story.state.pending_step is not None:
-            return await self.drive(story.state, None)
+        if not story.is_over:
+            return await self.drive(story.settled, None, resume_source(story))
         self._count(story.state)
         return restore_result(story, durable.records, definition.plans.output)
 
@@ -364,7 +355,7 @@ async def abandon_children(run: Run, current: CallInProgress) -> None:
     current.children = {}
     for key, state in waiting.items():
         name = child_name(run.durable.records, state)
-        abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id, 0)
+        abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id)
         abandoned.finish(state, RunStatus.CANCELLED, "")
     for state in waiting.values():
         await end_child(run.durable, state, run.at, _WHY)

@@ -15,6 +15,7 @@ from hookline.state import (
     ContinuationEvaluation,
     Counters,
     Decision,
+    Ending,
     ErrorInfo,
     InferenceResponse,
     Message,
@@ -376,6 +377,12 @@ class StatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="stat
     usage: Usage = NO_USAGE
     """What the whole conversation has used by now."""
     counters: Counters = NO_COUNTERS
+
+    @property
+    def ending(self) -> Ending:
+        """How the run ended, as a state says it."""
+        assert self.stop_reason is not None
+        return Ending(self.status, self.stop_reason, self.reason, self.decided_by)
 
 
 class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="result"):
