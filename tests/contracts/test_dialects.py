@@ -35,7 +35,6 @@ EXCEPTIONS = {
         'Name a settings file of Claude Code: {"hooks": {...}}.',
         "Put its hooks into .claude/settings.json, which is read anyway.",
     },
-    "cli/doctor.py": {"GEMINI_API_KEY"},  # a provider of models
 }  # fmt: skip
 """Names that are public, with the modules that have them."""
 
