@@ -270,7 +270,7 @@ class Journal(ABC):
         for trees in _portions(chosen):
             with ExitStack() as leases:
                 for tree in trees:
-                    if not self._can_lease(tree, leases):
+                    if not self._try_lease(tree, leases):
                         free.difference_update(tree)
                 deleted += self._prune_trees(retention, trees, free)
         return deleted
@@ -298,7 +298,7 @@ class Journal(ABC):
         kept = set() if free is None else {info.run_id for info in infos} - free
         return retention.choose(infos, self.now(), kept)
 
-    def _can_lease(self, tree: list[str], leases: ExitStack) -> bool:
+    def _try_lease(self, tree: list[str], leases: ExitStack) -> bool:
         """Lease each run of a tree, or none when one of them is being driven."""
         with ExitStack() as mine:
             try:

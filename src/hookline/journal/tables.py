@@ -177,7 +177,7 @@ class Tables:
 
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
         """The messages for these runs, in order."""
-        condition, value = self._is_one_of(run_ids)
+        condition, value = self._one_of(run_ids)
         columns = f"run_id, {self._bytes('message')}, {self._role_column}"
         rows = self._rows(
             f"SELECT {columns} FROM inbox WHERE run_id {condition} ORDER BY id", value
@@ -226,7 +226,7 @@ class Tables:
         """A column, read as bytes: after an edit it may hold anything, also text that cannot be decoded."""
         return f"CAST({column} AS BLOB)"
 
-    def _is_one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
+    def _one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
         """A condition for a column, and what is given for its mark."""
         return "IN (SELECT value FROM json_each(?))", msgspec.json.encode(values).decode()
 

@@ -413,11 +413,11 @@ class Connection:
                     True,
                 )  # an answer shows that it is not hung
             link = self._link
-            if link is not None and not link.is_over and await self._is_current(link):
+            if link is not None and not link.is_over and await self._refresh(link):
                 return link
             return await self._reconnect()
 
-    async def _is_current(self, link: Link) -> bool:
+    async def _refresh(self, link: Link) -> bool:
         """Bring the list of tools up to date; False if the server is hung and no other call waits for it."""
         limit = self.server.connect_timeout
         if self.server.timeout is not None:

@@ -247,7 +247,7 @@ class SupervisedProcess:
 
     def end(self) -> None:
         """End it now, with all that it has started. Returns when nothing of it is left."""
-        if self._channel.fileno() >= 0 and not self._has_ended():
+        if self._channel.fileno() >= 0 and not self._end_and_wait():
             end_marked(self._mark)
 
     def leave(self) -> None:
@@ -260,7 +260,7 @@ class SupervisedProcess:
         self._send(b"k")
         self._channel.close()
 
-    def _has_ended(self) -> bool:
+    def _end_and_wait(self) -> bool:
         """Have all of it ended, and wait for that; False if the supervisor does not confirm it."""
         self._send(b"k")
         until = time.monotonic() + _LONGEST_END

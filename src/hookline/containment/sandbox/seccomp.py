@@ -195,14 +195,14 @@ def _named_rules() -> Iterator[tuple[str, Block]]:
 
 
 def _only(argument: int, allowed: tuple[int, ...]) -> Block:
-    return [_argument(argument), *_is_one_of(allowed), _refuse(), _allow()]
+    return [_argument(argument), *_skip_if_one_of(allowed), _refuse(), _allow()]
 
 
 def _none_of(argument: int, refused: tuple[int, ...]) -> Block:
-    return [_argument(argument), *_is_one_of(refused), _allow(), _refuse()]
+    return [_argument(argument), *_skip_if_one_of(refused), _allow(), _refuse()]
 
 
-def _is_one_of(values: tuple[int, ...]) -> Block:
+def _skip_if_one_of(values: tuple[int, ...]) -> Block:
     """Skip the next step if what is loaded is one of these."""
     return [(_EQUAL, len(values) - each, 0, value) for each, value in enumerate(values)]
 
@@ -218,7 +218,7 @@ def _no_bits_if(flags: int, when: int, argument: int, bits: int) -> Block:
 
 def _connected_pairs() -> Block:
     and_mask = (0x54, 0, 0, _TYPE_MASK)
-    return [_argument(1), and_mask, *_is_one_of(_CONNECTED_TYPES), _refuse(), _allow()]
+    return [_argument(1), and_mask, *_skip_if_one_of(_CONNECTED_TYPES), _refuse(), _allow()]
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:

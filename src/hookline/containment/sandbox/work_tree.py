@@ -158,7 +158,7 @@ class WorkTree:
         with self._lock:
             if self._visits:
                 if alone or self._alone or any(tree._on_host for tree in self._near()):
-                    raise _is_not_alone()
+                    raise _not_alone_error()
                 self._overlap = True
                 self.check()
                 # To replace a file that is hidden would show it to the commands that run.
@@ -174,7 +174,7 @@ class WorkTree:
                 others = self._meet_others()
                 if any(others) or (alone and others) or any(each._on_host for each in self._near()):
                     self._end(is_checked=True)
-                    raise _is_not_alone()
+                    raise _not_alone_error()
             visit.kept = [path for path in self._find_older() if not _is_below(path, left)]
             visit.named = sorted(self._named | self._relative)
             visit.git_directories = self._index.git_directories()
@@ -196,7 +196,7 @@ class WorkTree:
             if not (is_free and alone):
                 self._on_host -= 1
             if not is_free:
-                raise _is_not_alone()
+                raise _not_alone_error()
 
     def leave_host(self) -> None:
         """That command, which was to be alone, has ended."""
@@ -725,7 +725,7 @@ def describe_shared(paths: Sequence[str]) -> str:
     )
 
 
-def _is_not_alone() -> SandboxError:
+def _not_alone_error() -> SandboxError:
     """What a command may change is left out of the check, and what it obeys says what it does with keys.
 
     Another could change both: once git has replaced `.git/config`, the read-only mount of the old file is gone.

@@ -244,7 +244,7 @@ class PostgresTables(Tables):
     def _bytes(self, column: str) -> str:
         return column
 
-    def _is_one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
+    def _one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
         return "= ANY(?)", [to_column(value) for value in values]
 
     def file_damage(self) -> list[str]:

@@ -217,7 +217,7 @@ class PostgresWriter:
             if not self._is_open:
                 raise closed_error()
             self._queue.append(batch)
-        if not self._is_left_to_loop():
+        if not self._try_in_loop():
             self._wake()
         return done
 
@@ -277,7 +277,7 @@ class PostgresWriter:
 
     # --- by an event loop ------------------------------------------------------------------------------
 
-    def _is_left_to_loop(self) -> bool:
+    def _try_in_loop(self) -> bool:
         """Send what is queued, if an event loop runs in this thread. It does not block. False: the thread does it."""
         try:
             loop = asyncio.get_running_loop()
@@ -290,11 +290,11 @@ class PostgresWriter:
                 return False
             if self._commit is not None:
                 return self._commit.loop is loop  # it sends what is queued after that
-            return self._has_sent(loop)
+            return self._try_send(loop)
         finally:
             self._using.release()
 
-    def _has_sent(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def _try_send(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Send what is queued. False if the thread has to do something about it."""
         connection = self._connection
         if connection is None or any(len(batch.records) > _SMALL for batch in self._queue):
@@ -303,11 +303,13 @@ class PostgresWriter:
         try:
             self._commit = self._send(connection, self._take_queue(), loop)
             # What does not fit into the buffer of the socket is large too.
-            return self._commit.exchange.is_sent and self._has_watch() and self._has_reader(loop)
+            return (
+                self._commit.exchange.is_sent and self._ensure_watch() and self._start_reader(loop)
+            )
         finally:
             self._user = None
 
-    def _has_reader(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def _start_reader(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Let the loop wait for the answer. False if it cannot."""
         reader = self._reader
         if reader is None or reader.loop is not loop:
@@ -334,14 +336,14 @@ class PostgresWriter:
             reader.stop()  # it is the answer to a thread
             return
         try:
-            is_written = self._commit is commit and self._is_written(commit, reader)
+            is_written = self._commit is commit and self._take_answer(commit, reader)
         finally:
             self._using.release()
         if is_written:
             for batch in commit.batches:
                 batch.settle()
 
-    def _is_written(self, commit: _Commit, reader: AnswerReader) -> bool:
+    def _take_answer(self, commit: _Commit, reader: AnswerReader) -> bool:
         """Take the answer. False when it is not complete, or the thread has to see to it."""
         if not commit.exchange.is_done:
             commit.exchange.advance()
@@ -352,7 +354,7 @@ class PostgresWriter:
             self._wake()  # the thread asks why, or tries again
             return False
         self._commit = None
-        if self._queue and not self._has_sent(reader.loop):
+        if self._queue and not self._try_send(reader.loop):
             self._wake()
         return True
 
@@ -360,19 +362,19 @@ class PostgresWriter:
 
     def _wake(self) -> None:
         """Let the thread see to everything. If there cannot be one, this thread does."""
-        if self._has_thread():
+        if self._ensure_thread():
             self._calls.put("work")
         elif self._user != threading.get_ident():  # what is queued during a use waits for its end
             self._work_off()
 
-    def _has_watch(self) -> bool:
+    def _ensure_watch(self) -> bool:
         """Let the thread look after answers that no loop comes for. False when there is no thread."""
-        if not self._is_watched and self._has_thread():
+        if not self._is_watched and self._ensure_thread():
             self._is_watched = True
             self._calls.put("watch")
         return self._is_watched
 
-    def _has_thread(self) -> bool:
+    def _ensure_thread(self) -> bool:
         """Start the thread. False when there cannot be one: the process is exiting, or has too many."""
         with self._lock:
             if self._thread is None and self._is_open:
