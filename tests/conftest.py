@@ -60,15 +60,12 @@ def skip_time(monkeypatch: pytest.MonkeyPatch) -> SkipTime:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move the files with the longest time limits to the front: a long file that starts last keeps one core alone.
-
-    The others are in reverse order of their names: those of workers/ and stories/ take long, those of agent/ do not.
-    """
+    """Move the files with the longest time limits to the front: a long file that starts last keeps one core alone."""
     longest: dict[Path, float] = {}
     for item in items:
         mark = item.get_closest_marker("timeout")
         longest[item.path] = max(longest.get(item.path, 0), mark.args[0] if mark else 0)
-    items.sort(key=lambda item: (longest[item.path], item.path), reverse=True)
+    items.sort(key=lambda item: -longest[item.path])
 
 
 @pytest.fixture(scope="session")

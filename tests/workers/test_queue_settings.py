@@ -144,7 +144,7 @@ def test_a_run_that_others_could_not_drive_finds_a_place(
 ) -> None:
     """Its queue is looked at less often. While another one has many runs, a place is left to it after some time."""
     now = 0.0
-    monkeypatch.setattr("hookline.workers.worker.time.monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     hello = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).build()
     worker = Worker(journal, {"hello": hello}, concurrency=1)
     assert [worker._count_free(name) for name in ("default", "default/hello")] == [1, 1]

@@ -95,6 +95,29 @@ def all_paths(*paths: str) -> list[str]:
     return list(paths)
 
 
+def paths_of_parts(*paths: str) -> list[str]:
+    """Where parts of these directories are mounted, and where else what is mounted in them can be seen."""
+    with contextlib.suppress(OSError):
+        return list(_paths_of_parts(paths, _text_of(_TABLE)))
+    return []
+
+
+@lru_cache(maxsize=64)
+def _paths_of_parts(paths: tuple[str, ...], table: str) -> dict[str, None]:
+    mounts, found = _parse(table), dict[str, None]()
+    for path in paths:
+        own = _mount_of(path, mounts)
+        if own is None:
+            continue
+        inside = f"{_join(own.root, os.path.relpath(path, own.place))}/"
+        for each in mounts:
+            if each.device == own.device and each.root.startswith(inside):
+                found[each.place] = None
+            if each.place.startswith(f"{path}/"):
+                found |= dict.fromkeys(_all_paths(each.place, table))
+    return found
+
+
 @lru_cache(maxsize=256)
 def _all_paths(path: str, table: str) -> tuple[str, ...]:
     mounts = _parse(table)

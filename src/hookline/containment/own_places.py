@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from hookline.containment.links import ways_and_target
-from hookline.containment.mount_table import all_paths
+from hookline.containment.mount_table import all_paths, paths_of_parts
 from hookline.own_directories import own_directories, whole_path
 
 _GIT_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
@@ -18,7 +18,7 @@ _GIT_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
 
 
 class OwnPlaces(NamedTuple):
-    """Whole paths, by every mount under which they can be seen."""
+    """Whole paths, by every mount under which they or parts of them can be seen."""
 
     ways: list[str]
     """Links on the way, and directories that a path enters and leaves again: who replaces one decides what is read."""
@@ -30,7 +30,8 @@ def own_places() -> OwnPlaces:
     """Configuration and trust, data and state of Hookline, and the user's settings of git."""
     found = _follow_all()
     ways = [way for *before, _ in found for way in before]
-    return OwnPlaces(all_paths(*ways), all_paths(*(target for *_, target in found)))
+    real = all_paths(*(target for *_, target in found))
+    return OwnPlaces(all_paths(*ways), [*real, *paths_of_parts(*real)])
 
 
 def own_targets() -> list[str]:
@@ -40,7 +41,7 @@ def own_targets() -> list[str]:
 
 def _follow_all() -> list[list[str]]:
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    named = [*own_directories(os.environ), f"{base}/git"]
+    named = [*own_directories(os.environ), f"{base}/git", os.path.expanduser("~/.gitconfig")]
     named += filter(None, (os.environ.get(name) for name in _GIT_FILES))
     return [ways_and_target(whole_path(each)) for each in named]
 

@@ -190,3 +190,48 @@ def test_what_is_mounted_a_second_time(place: Place) -> None:
     finally:
         subprocess.run(["umount", str(place.outside)], check=True)
     assert planted(place) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+@pytest.mark.parametrize("way", ["a file in it", "a file of it", "git's file"])
+def test_what_is_mounted_in_part(place: Place, way: str) -> None:
+    """A container may have one file of the project as the user's settings, or the other way round."""
+    settings = place.home / ".config" / "hookline"
+    settings.mkdir(parents=True)
+    inside, own = place.work / "file", settings / "config.toml"
+    own = place.home / ".gitconfig" if way == "git's file" else own
+    inside.write_text("inside")
+    own.write_text("inside")
+    place.own()
+    ends = (own, inside) if way == "a file of it" else (inside, own)
+    mount = ["mount", "--bind", *map(str, ends)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        place.run("echo planted > file; rm -f file; true")
+        assert own.read_text() == "inside"
+    finally:
+        subprocess.run(["umount", mount[-1]], check=True)
+
+
+@pytest.mark.parametrize(
+    "link", [".config/nvim", ".bashrc.d", ".config/hookline/hooks", "own/hooks"]
+)
+def test_a_link_of_the_user_to_the_work_directory_is_refused(place: Place, link: str) -> None:
+    """Whatever is written at the top of the directory would be obeyed."""
+    (place.home / link).parent.mkdir(parents=True, exist_ok=True)
+    (place.home / link).symlink_to(place.work)
+    place.own()
+    with pytest.raises(AssertionError, match="where commands can write"):
+        place.run("true", env={"HOOKLINE_CONFIG_DIR": str(place.home / "own")})
+
+
+def test_a_whole_path_that_enters_and_leaves_a_directory(place: Place) -> None:
+    """A command could put a link in the place of the directory that git's settings only pass."""
+    (place.work / "a").mkdir()
+    hooks = f"{place.work}/a/../../outside/hooks"
+    (place.home / ".gitconfig").write_text(f"[core]\n\thooksPath = {hooks}\n")
+    subprocess.run(["git", "init", "-q", str(place.work)], check=True)
+    place.own()
+    place.run("mkdir -p z/q/w z/outside/hooks; mv a a2 && ln -s z/q/w a; true")
+    assert not (place.work / "a").is_symlink()

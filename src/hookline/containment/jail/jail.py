@@ -114,7 +114,8 @@ class FileJail:
         self._real, self._name = real, os.path.basename(real)
         self._around = _system_around(real)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
-        self._environments = tuple(map(split, environments_below(real)))
+        inside = environments_below(real) if self.protected else ()
+        self._environments = tuple(map(split, inside))
 
     # --- files --------------------------------------------------------------------------------------
 

@@ -61,8 +61,9 @@ def files_named_by_git(top: str) -> list[str]:
 
 def turns(base: str, path: str) -> Iterator[str]:
     """Directories that a path enters and leaves again by `..`: if one becomes a link, the path leads elsewhere."""
-    here, last = base, ""
-    for part in os.path.expanduser(path).split("/"):
+    whole = os.path.expanduser(path)
+    here, last = "/" if os.path.isabs(whole) else base, ""
+    for part in whole.split("/"):
         if part == ".." and last not in ("", ".", "..", ".git"):
             yield here
         if part not in ("", "."):

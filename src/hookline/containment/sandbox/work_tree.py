@@ -505,9 +505,10 @@ class WorkTree:
         for top in {*above, *homes()} - {self.root}:
             yield from self._refuse_root(_obeyed_in(top))
         for place in own_targets():
-            yield from (f"{place}/{name}" for name in listing(place).links)
+            yield from self._refuse_root(f"{place}/{name}" for name in listing(place).links)
         for home in homes():  # people keep the files that are there in a directory of their own
-            yield from itertools.chain(*map(_link_ways, hidden_links(home)))
+            links = self._refuse_root(hidden_links(home))
+            yield from itertools.chain(*map(_link_ways, links))
 
     def _files_named_in(self, part: Part) -> Iterator[str]:
         """What one part names. A link may lead to what is not there yet: who makes it decides what is obeyed."""
