@@ -235,3 +235,12 @@ def test_a_whole_path_that_enters_and_leaves_a_directory(place: Place) -> None:
     place.own()
     place.run("mkdir -p z/q/w z/outside/hooks; mv a a2 && ln -s z/q/w a; true")
     assert not (place.work / "a").is_symlink()
+
+
+def test_a_whole_path_that_only_passes_the_work_directory(place: Place) -> None:
+    """Nobody can put a link in its place: commands run."""
+    settings = f"[core]\n\thooksPath = {place.work}/../outside/hooks\n"
+    (place.home / ".gitconfig").write_text(settings)
+    subprocess.run(["git", "init", "-q", str(place.work)], check=True)
+    place.own()
+    assert place.run("echo fine").text == "fine\n"

@@ -35,27 +35,29 @@ _VARIABLE = re.compile(r"\$\{?\w+\}?")
 _WORD = re.compile(r"[^\s=:,;()\[\]{}\"'|&<>$`!]+")
 
 
-def files_named_by_git(top: str) -> list[str]:
+def files_named_by_git(top: str, root: str = "") -> list[str]:
     """Whole paths that git's settings in a repository name, and the files that these settings are in.
 
-    The repository's own files are among them only if they include a file or say where hooks are.
+    The repository's own files are among them only if they include a file or say where hooks are. A path that only
+    passes `root`, where commands can write, does not name it: nobody can put a link in its place.
     """
     git, common = git_directories(top)
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
     files = _settings([*system_files(), *user_files(), *own])
-    found = [file for file in files if file not in own]
+    found, passed = [file for file in files if file not in own], list[str]()
     settings = [(file, key, value) for file in files for key, value in files[file]]
     trees = [_join(git, value) for _, key, value in settings if key == "core.worktree"]
     starts = list(dict.fromkeys((top, *trees, *_linked_trees(common))))
     for file, key, value in settings:
         if key in _HOOK_DIRECTORIES:
             found += (file, *(_join(start, value) for start in starts))
-            found += (turn for start in starts for turn in turns(start, value))
+            passed += (turn for start in starts for turn in turns(start, value))
         elif key.startswith(("include.", "includeif.")):
             found += (file, *_find_included(file, value))
-            found += turns(os.path.dirname(file), value)
+            passed += turns(os.path.dirname(file), value)
         elif not is_plain(key, value):
             found += _files_in(value, starts)
+    found += (each for each in passed if real_path(each) != root)
     return list(dict.fromkeys(found))
 
 

@@ -533,7 +533,7 @@ class WorkTree:
         """What git obeys in a repository, but for the parts that are in this directory themselves."""
         outside = (git for git in git_directories(top) if not _is_below(git, [self.root]))
         parts = (part.path for git in outside for part in git_parts(git))
-        for path in self._refuse_root((*files_named_by_git(top), *parts)):
+        for path in self._refuse_root((*files_named_by_git(top, self.root), *parts)):
             yield path
             yield from _links_below(path)
 
