@@ -217,23 +217,6 @@ async def test_tool_calls_are_limited_over_the_tree(world: World) -> None:
     assert result.state.counters.tool_calls == 4
 
 
-async def test_a_cleared_call_that_a_resumed_child_does_not_run_gives_no_other_call_room(
-    world: World,
-) -> None:
-    """It had not counted: the process that cleared it paused before it ran."""
-    said = [HookOutcome.ask("sure?"), HookOutcome.stop("no")]
-    child = world.builder(calls(call("work", n=1), call("work", n=2)), say("never"))
-    child.on_before_tool_use(
-        lambda ctx: said.pop(0) if ctx.tool_call.args["n"] == 1 else None, tier="policy"
-    )
-    world.add("child", child)
-    parent = world.builder(call("delegate", to="child"), *[call("work", n=3)] * 3)
-    agent = parent.with_limits(tool_calls=2).build()
-    result = await agent.resume(await agent.run("go"))
-    assert world.results[-1].status is RunStatus.STOPPED
-    assert (result.stop_reason, result.state.counters.tool_calls) == (StopReason.TOOL_CALL_LIMIT, 2)
-
-
 async def test_time_is_limited_over_the_tree(world: World) -> None:
     """A child's time is its parent's time."""
     clock = FakeClock()

@@ -37,22 +37,6 @@ def test_the_records_of_a_run_add_up_to_its_state() -> None:
     assert story.is_finished
 
 
-def test_a_paused_run_continues_with_what_hooks_changed_on_its_way_out() -> None:
-    """They are asked in the step that waits, and they are done: nothing of it is gone through again."""
-    agent = (
-        AgentBuilder()
-        .with_driver(ScriptedDriver([call("add", a=1), say("2")]))
-        .with_tools(add)
-        .on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"))
-        .on_execution_end(lambda ctx: ctx.with_metadata(ctx.status.value, True))
-        .build()
-    )
-    paused = agent.run_sync("go")
-    story = fold(paused.records)
-    assert story.state == story.settled == paused.state
-    assert story.settled.metadata == {"paused": True}
-
-
 def test_an_unfinished_step_is_in_the_tail_and_not_in_the_settled_state() -> None:
     """Wherever the journal breaks off, the last settled state is the one a run continues from."""
     agent = (

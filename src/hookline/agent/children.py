@@ -9,11 +9,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.recovery import resume_source
+from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, restore_child, restore_result
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.agent.run_index import RecordedCall, RunIndex
@@ -40,7 +39,6 @@ from hookline.state import (
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
-    Counters,
     Ending,
     PendingApproval,
     RunStatus,
@@ -93,8 +91,8 @@ async def start_child(
             )
         )
         await _commit(run)  # or nobody would know whose child it is, should the process die
-    counted = current.counted.get(key, NO_COUNTERS)
-    child = ChildRun(run, definition, key, start.name, current.call.id, objections, counted)
+    child = ChildRun(run, definition, key, start.name, current.call.id, objections)
+    child.counted = current.counted.get(key, NO_COUNTERS)
     try:
         result = await child.begin(child_id, saved, start.prompt)
         for _ in range(objections, child.objections):
@@ -160,7 +158,7 @@ def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> Subagen
 async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
     plan = run.plans.subagent_stop
-    if plan is not None and run.source.known:
+    if plan is not None and run.source.is_after_crash:
         async with run.hook_lock:
             await run.ask(plan, _to_show(run, start, result), about=key, recorded_only=True)
 
@@ -219,19 +217,27 @@ def _refuse_end(result: RunResult, asked: Result[Any], times: int) -> RunResult:
     )
 
 
-class ChildRun(Struct, eq=False):
+class ChildRun:
     """One child run, which may be driven more than once before it is done."""
 
-    parent: Run
-    definition: Definition
-    key: str
-    name: str
-    call_id: str
-    objections: int = 0
-    """How often the parent's hooks have sent it back to work."""
-    counted: Counters = NO_COUNTERS
-    """What it has used of what its parent has counted."""
-    durable: Durable | None = None
+    def __init__(
+        self,
+        parent: Run,
+        definition: Definition,
+        key: str,
+        name: str,
+        call_id: str,
+        objections: int,
+    ) -> None:
+        self.parent = parent
+        self.definition = definition
+        self.key = key
+        self.name = name
+        self.call_id = call_id
+        self.objections = objections
+        """How often the parent's hooks have sent it back to work."""
+        self.counted = NO_COUNTERS
+        self.durable: Durable | None = None
 
     async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
         """Start it, or continue it from where it paused or where its process died."""
@@ -246,8 +252,11 @@ class ChildRun(Struct, eq=False):
         story = fold(durable.records)
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
-        if not story.is_over:
-            return await self.drive(story.settled, None, resume_source(story))
+        if not story.is_finished:
+            source = ResumeSource(story.tail, story.unsettled_seconds)
+            return await self.drive(story.settled, None, source)
+        if story.state.pending_step is not None:
+            return await self.drive(story.state, None)
         self._count(story.state)
         return restore_result(story, durable.records, definition.plans.output)
 
@@ -355,7 +364,7 @@ async def abandon_children(run: Run, current: CallInProgress) -> None:
     current.children = {}
     for key, state in waiting.items():
         name = child_name(run.durable.records, state)
-        abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id)
+        abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id, 0)
         abandoned.finish(state, RunStatus.CANCELLED, "")
     for state in waiting.values():
         await end_child(run.durable, state, run.at, _WHY)

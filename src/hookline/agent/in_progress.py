@@ -99,11 +99,6 @@ class CallInProgress(msgspec.Struct):
         return self.call.redacted != "" and self.original is None
 
     @property
-    def is_judged(self) -> bool:
-        """Whether hooks have judged it as it is: before the run paused."""
-        return self.stage is not None and not self.is_changed
-
-    @property
     def is_invalid(self) -> bool:
         """The call named no tool, or its arguments did not fit. A result that a tool gives may say anything."""
         result = self.result

@@ -36,7 +36,6 @@ from hookline.journal import (
     ResponseReceived,
     StatusChanged,
     StepStarted,
-    Story,
 )
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.lifecycle.recorded_changes import can_be_redone, redo_changes
@@ -109,7 +108,7 @@ class ResumeSource(AnswerSource):
                 return entry.with_answer(answer_nothing) if is_past else entry
             if self._must_judge_anew(entry, run.step_index or 0, call_id):
                 return entry
-            return entry.with_answer(RecordedHook(ran))
+            return entry.with_answer(answer_as_recorded(ran))
 
         return plan.map_entries(recall)
 
@@ -162,15 +161,6 @@ class ResumeSource(AnswerSource):
         return super().child_key(run, asked) if number is None else keys[number]
 
 
-def resume_source(story: Story) -> AnswerSource | None:
-    """What is on record of the step in which the process of a run died; None for a run that had paused.
-
-    Both continue from `story.settled`. After a pause that has the step itself, as far as it had come. Records inside a
-    paused state, to repeat its step too, were rejected: they copy the journal, and states of older versions have none.
-    """
-    return None if story.is_finished else ResumeSource(story.tail, story.unsettled_seconds)
-
-
 def _identity(record: Record) -> tuple[Any, ...] | None:
     """What makes two records the same; None for what is written whenever it happens."""
     match record:
@@ -202,17 +192,10 @@ def answer_nothing(_: Any) -> None:
     """The answer of a hook that comes too late, or that nobody knows."""
 
 
-class RecordedHook:
+def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:
     """A hook that says what is on record."""
 
-    __slots__ = ("_ran",)
-
-    def __init__(self, ran: HookRan) -> None:
-        self._ran = ran
-
-    def __call__(self, ctx: AgentContext) -> Any:
-        """What it said."""
-        ran = self._ran
+    def answer(ctx: AgentContext) -> Any:
         if ran.shadow:
             return None
         if ran.verdict == "failed":
@@ -233,3 +216,5 @@ class RecordedHook:
             stop_reason=ran.stop_reason,
             answer=ran.decision,
         )
+
+    return answer

@@ -15,7 +15,7 @@ import msgspec
 from hookline.agent.approvals import check_answers
 from hookline.agent.children import cancel_idle
 from hookline.agent.loop.drive import drive
-from hookline.agent.recovery import resume_source
+from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, restore_result
 from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
 from hookline.definition import Definition
@@ -39,7 +39,7 @@ from hookline.journal import (
     story_of,
 )
 from hookline.journal.durable import Stored
-from hookline.journal.fold import drop_answered_questions, next_state
+from hookline.journal.fold import drop_answered_questions, find_recorded_answers, next_state
 from hookline.journal.inbox import FirstAnswer
 from hookline.journal.record import start_of
 from hookline.journal.session import stream_of
@@ -73,11 +73,16 @@ async def resume_from_journal(
     durable = await reopen(journal, run_id, definition.listeners)
     try:
         story = await story_of(durable.records, journal)
-        if not story.is_over:
+        if not story.is_finished or story.state.pending_step is not None:
             await refuse_child(story.state, journal)
         if inside is None:
             await refuse_member(journal, story)
-        waiting = await drop_answered_questions(journal, story.state, durable.records)
+        known = (
+            {}
+            if story.is_finished
+            else await find_recorded_answers(journal, story.state, durable.records)
+        )
+        waiting = drop_answered_questions(story.state, known)
         posted = await journal.inbox(run_id)
         answers = check_answers(
             waiting,
@@ -105,9 +110,9 @@ async def resume_from_journal(
     part = SessionPart(ends=story.state.session_id == run_id)
     resumed = Run(
         RunSetup.of(definition, drive, session=part, answers=answers),
-        story.settled,
+        story.state if paused else story.settled,
         durable,
-        resume_source(story),
+        None if paused else ResumeSource(story.tail, story.unsettled_seconds),
     )
     await _take_posted(resumed, posted, journal if paused else None)
     return resumed, None

@@ -295,7 +295,7 @@ class Run:
         # The step that is made, and the call that hooks are asked about.
         self.step = StepInProgress(state.messages, state.messages, self.now)
         self.step_index: int | None = None
-        self.next_step = state.step_count if pending is None else pending.index
+        self.next_step = state.step_count
         self.metadata_before = state.metadata
         self.call_id = ""
         self._find_hooks()

@@ -350,7 +350,16 @@ class RunIndex:
     @property
     def ending(self) -> Ending | None:
         """How the run had ended, when only its way out is left: at first, before hooks on the way out failed."""
-        return None if self.first_status is None else self.first_status.ending
+        first = self.first_status
+        if first is None:
+            return None
+        assert first.stop_reason is not None
+        return Ending(
+            status=first.status,
+            stop_reason=first.stop_reason,
+            reason=first.reason,
+            decided_by=first.decided_by,
+        )
 
     @property
     def finished_hook_children(self) -> list[ChildFinished]:

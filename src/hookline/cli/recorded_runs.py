@@ -233,7 +233,7 @@ async def conversation_of(
     records = await journal.read(run_id)
     wanted = records if after is None else _first_steps(records, run_id, after)
     story = await story_of(wanted, journal)
-    state = story.settled
+    state = story.settled if after is not None or not story.is_finished else story.state
     if state.pending_step is not None:
         raise UsageError(
             f"run '{run_id}' waits for an answer.",

@@ -36,6 +36,7 @@ from hookline.state import (
     CallStage,
     Counters,
     Decision,
+    Ending,
     FrozenDict,
     Log,
     Message,
@@ -207,8 +208,6 @@ class _Folding:
             self.state = self.settled = self._without_lost(
                 after
             )  # the run has ended: no step is done again
-        elif self.is_finished:
-            self.settled = after  # hooks on the way out are done, also with a step that waits
         elif _is_between_steps(record, self._last_step):
             assert self.settled is not None
             self.settled = after if self.settled is state else self._apply(self.settled, record)
@@ -408,31 +407,33 @@ def remember_answers(state: AgentState, answers: Mapping[str, Decision]) -> Agen
 
 
 def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:
+    assert record.stop_reason is not None
+    ending = Ending(
+        status=record.status,
+        stop_reason=record.stop_reason,
+        reason=record.reason,
+        decided_by=record.decided_by,
+    )
+    pending = state.pending_step if record.status is RunStatus.PAUSED else None
     return replace(
-        state,
-        ending=record.ending,
-        usage=record.usage,
-        counters=record.counters,
-        pending_step=state.pending_step if record.status is RunStatus.PAUSED else None,
+        state, ending=ending, usage=record.usage, counters=record.counters, pending_step=pending
     )
 
 
 # --- answers on record ---------------------------------------------------------------------------------
 
 
-async def drop_answered_questions(
+async def find_recorded_answers(
     journal: JournalStore, state: AgentState, records: Iterable[Record]
-) -> AgentState:
-    """The state of a run without the questions that have an answer on record: its own, and those of its children."""
-    step = state.pending_step
-    if step is None:
-        return state
-    answers = _answers(records)
-    for child in {each.run_id for each in step.approvals()} - {state.run_id, ""}:
+) -> dict[str, Decision]:
+    """The recorded answers to what a run had paused for, by question: its own, and those of its children."""
+    questions = state.pending
+    found = _answers(records) if questions else {}
+    for child in {each.run_id for each in questions} - {state.run_id, ""}:
         with suppress(UnknownRunError):
-            answers |= _answers(await journal.read(child))
-    calls = tuple(_apply_answer(call, answers) for call in step.calls)
-    return replace(state, pending_step=replace(step, calls=calls))
+            found |= _answers(await journal.read(child))
+    asked = {each.id for each in questions}
+    return {id: decision for id, decision in found.items() if id in asked}
 
 
 def _answers(records: Iterable[Record]) -> dict[str, Decision]:
@@ -441,6 +442,15 @@ def _answers(records: Iterable[Record]) -> dict[str, Decision]:
         for record in records
         if isinstance(record, ApprovalAnswered) and record.decision is not None
     }
+
+
+def drop_answered_questions(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
+    """The state of a paused run without the questions that have these answers."""
+    step = state.pending_step
+    if step is None or not answers:
+        return state
+    calls = tuple(_apply_answer(call, answers) for call in step.calls)
+    return replace(state, pending_step=replace(step, calls=calls))
 
 
 def _apply_answer(call: PendingCall, answers: Mapping[str, Decision]) -> PendingCall:

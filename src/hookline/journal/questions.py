@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hookline.errors import UnknownRunError, UsageError
-from hookline.journal.fold import drop_answered_questions, story_of
+from hookline.journal.fold import drop_answered_questions, find_recorded_answers, story_of
 from hookline.journal.inbox import FirstAnswer, InboxAnswer, InboxCancel
 from hookline.journal.record import (
     ApprovalAnswered,
@@ -40,7 +40,8 @@ class Questions:
         story = await story_of(records, journal)
         asked = await questions._read(records)
         if story.is_finished:
-            asked = list((await drop_answered_questions(journal, story.state, records)).pending)
+            known = await find_recorded_answers(journal, story.state, records)
+            asked = list(drop_answered_questions(story.state, known).pending)
         questions.open = tuple(each for each in asked if each.id not in questions.answered)
         return questions
 

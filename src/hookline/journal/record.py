@@ -15,7 +15,6 @@ from hookline.state import (
     ContinuationEvaluation,
     Counters,
     Decision,
-    Ending,
     ErrorInfo,
     InferenceResponse,
     Message,
@@ -377,12 +376,6 @@ class StatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="stat
     usage: Usage = NO_USAGE
     """What the whole conversation has used by now."""
     counters: Counters = NO_COUNTERS
-
-    @property
-    def ending(self) -> Ending:
-        """How the run ended, as a state says it."""
-        assert self.stop_reason is not None
-        return Ending(self.status, self.stop_reason, self.reason, self.decided_by)
 
 
 class RunFinished(Record, frozen=True, gc=False, omit_defaults=False, tag="result"):

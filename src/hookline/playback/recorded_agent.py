@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.recovery import RecordedHook, answer_nothing
+from hookline.agent.recovery import answer_as_recorded, answer_nothing
 from hookline.agent.run_index import Round, restore_exception
 from hookline.definition import Definition
 from hookline.definition.guards import SOURCE as DEFAULT
 from hookline.errors import UsageError
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
+from hookline.lifecycle import AgentContext
 from hookline.playback.recorded_run import RecordedRun
 from hookline.state import (
     EMPTY,
@@ -36,6 +37,19 @@ _SHOWN = {
     "subagent_start": "prompt",
 }
 """What hooks are shown at these points is on record only as they left it."""
+
+
+class RecordedHook:
+    """A hook that says what is on record."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, ran: HookRan) -> None:
+        self._answer = answer_as_recorded(ran)
+
+    def __call__(self, ctx: AgentContext) -> Any:
+        """What it said."""
+        return self._answer(ctx)
 
 
 def is_recorded(entry: Entry) -> bool:

@@ -867,4 +867,4 @@ def _is_judged_anew(run: Run, ctx: AgentContext) -> bool:
     if not isinstance(ctx, ToolHookContext) or ctx.point is not HookPoint.BEFORE_TOOL_USE:
         return False
     current = next(each for each in run.step.calls if each.call.id == ctx.tool_call.id)
-    return current.is_judged
+    return current.stage is not None and not current.is_changed

@@ -20,7 +20,7 @@ from hookline.journal import (
     hooks_in,
     story_of,
 )
-from hookline.journal.fold import drop_answered_questions, with_changes
+from hookline.journal.fold import drop_answered_questions, find_recorded_answers, with_changes
 from hookline.journal.record import start_of
 from hookline.journal.session import SessionPosition
 from hookline.lifecycle import HookPoint
@@ -71,7 +71,10 @@ async def read_conversation(journal: JournalStore, story: SessionStory) -> Conve
         last = Segment(records[0].run_id, len(records) - 1 if end is None else end)
         state = _with_end_changes(run.state, position)
         return ConversationState(state=state, opening=opening, last=last, changes=position.changes)
-    state = await drop_answered_questions(journal, run.settled, records)
+    state = run.state
+    if not run.is_finished:
+        answers = await find_recorded_answers(journal, run.settled, records)
+        state = drop_answered_questions(run.settled, answers)
     return ConversationState(
         state=state, opening=position.opening, unfinished=position.segments[-1].run_id
     )

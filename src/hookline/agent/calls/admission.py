@@ -96,8 +96,6 @@ async def admit(
         stopped = await _ask_limits(run, current)
         if stopped is not None:
             return stopped
-    if current.is_judged:
-        return await _judge_again(run, current)
     plan = run.plans.before_tool_use
     if plan is None:
         return (_refuse_withdrawn(run, current) if run.step.has_withdrawn else None) or MAY_RUN
@@ -130,8 +128,16 @@ def _refuse_withdrawn(run: Run, current: CallInProgress) -> Admission | None:
     return Admission(_SETTLED, current.result_with(ResultStatus.BLOCKED, reason=reason))
 
 
-async def _judge_again(run: Run, current: CallInProgress) -> Admission:
-    """Judge a call of a paused step: what hooks made of it stands, and the policies of now judge it anew."""
+async def admit_again(run: Run, current: CallInProgress) -> Admission:
+    """Judge a call of a resumed step: what hooks made of it stands, and the policies of now judge it anew."""
+    refused = await validate_again(run, current)
+    if refused is None and current.call.redacted and has_lost_arguments(run, current):
+        refused = refuse_without_arguments(run, current)
+    reached = run.plans.limit_reached
+    if refused is None and reached is not None and reached(run):
+        refused = await _ask_limits(run, current)
+    if refused is not None:
+        return refused
     plan = run.plans.before_tool_use
     before, supplied = current.approval, current.result
     ask = None if before is None else Ask.anew(before)
@@ -147,7 +153,7 @@ async def _judge_again(run: Run, current: CallInProgress) -> Admission:
 
 
 async def validate_again(run: Run, current: CallInProgress) -> Admission | None:
-    """Check a call that had started before the run paused; None if it still fits a tool."""
+    """Check a call of a resumed step; None if it still fits a tool."""
     error = prepare(run, current, current.call)
     return None if error is None else await _refuse_invalid(run, current, current.call, error)
 

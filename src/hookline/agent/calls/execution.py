@@ -17,6 +17,7 @@ from hookline.agent.calls.admission import (
     MAY_RUN,
     Admission,
     admit,
+    admit_again,
     decide_doubt,
     has_lost_arguments,
     leave_unrun,
@@ -65,7 +66,6 @@ from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
 _ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
-_SUSPENDED = CallStage.SUSPENDED
 _OK, _BLOCKED = ResultStatus.OK, ErrorClass.BLOCKED
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
@@ -80,26 +80,24 @@ _VERDICTS = {
 }
 
 
-async def use_tools(run: Run) -> None:
+async def use_tools(run: Run, *, again: bool = False) -> None:
     """Judge the calls of a step one after the other, run those that are admitted together, and show what came of them.
 
-    The calls of a paused step continue where they stand.
+    `again`: they are the calls of a paused step, and continue where they stand.
     """
     step, known = run.step, run.source.known
     is_recorded = bool(known.records)
-    if not step.calls:
+    if not again:
         _open_calls(run)
     for current in step.calls:
-        if current.stage is _SETTLED:
-            continue
-        if current.stage is _SUSPENDED:
-            await _continue_suspended(run, current)
+        if again:
+            await _resume_call(run, current)
         elif is_recorded and readmit(run, current):
             _take(run, current, MAY_RUN)
         elif _is_ending(run):
-            prepare(run, current, current.call)  # it is shown as it would have run
+            prepare(run, current, current.made)  # it is shown as it would have run
         else:
-            _take(run, current, await admit(run, current, current.call))
+            _take(run, current, await admit(run, current, current.made))
     if is_recorded or run.durable.is_after_loss:
         await _recall_calls(run, known)
     ready = _ready(run)
@@ -143,15 +141,22 @@ def _open_calls(run: Run) -> None:
         step.calls = tuple(map(CallInProgress, calls, calls, map(find_original, calls)))
 
 
-async def _continue_suspended(run: Run, current: CallInProgress) -> None:
-    """Continue a call that waited for a child. It had started: it is not judged again."""
-    if _is_ending(run) or has_lost_arguments(run, current):
+async def _resume_call(run: Run, current: CallInProgress) -> None:
+    """Continue a call of a paused step where it stands."""
+    waits = current.stage in (_ASKED, _ADMITTED)
+    if waits and readmit(run, current):
+        _take(run, current, MAY_RUN)
+    elif _is_ending(run):
         return
-    refused = await validate_again(run, current)
-    if refused is None:
-        current.started = True
-    else:
-        _take(run, current, refused)
+    elif waits:
+        _take(run, current, await admit_again(run, current))
+    elif current.stage is CallStage.SUSPENDED and not has_lost_arguments(run, current):
+        # It had started and waits for a child: it is not judged again, and continues.
+        refused = await validate_again(run, current)
+        if refused is None:
+            current.started = True
+        else:
+            _take(run, current, refused)
 
 
 def _ready(run: Run) -> list[CallInProgress]:
@@ -376,8 +381,10 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
     assert result is not None
     if not current.errors or result.error == current.errors[-1]:
         return
-    own = set(map(id, current.errors))
-    kept = [info for info in run.step.errors if id(info) not in own]
+    kept: list[ErrorInfo] = []
+    for info in run.step.errors:
+        if not any(info is own for own in current.errors):
+            kept.append(info)
     instead = result.error
     if instead is None and result.status is ResultStatus.WITHHELD:
         instead = ErrorInfo(type="withheld", message=result.reason, error_class=ErrorClass.TOOL)
@@ -405,7 +412,7 @@ async def _recall_calls(run: Run, index: RunIndex) -> None:
     """Settle the calls that had run, or had started, before the process died."""
     recalled: list[tuple[CallInProgress, RecordedCall]] = []
     for current in run.step.calls:
-        if current.stage not in (_ADMITTED, _SUSPENDED):
+        if current.stage not in (_ADMITTED, CallStage.SUSPENDED):
             continue
         known = index.call(run.step_index or 0, current.call.id)
         result = known.result
@@ -619,7 +626,7 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
         else:
             result = await _through_hooks(run, current)
     except ChildWaits as waits:
-        current.stage = _SUSPENDED
+        current.stage = CallStage.SUSPENDED
         current.child_approvals = waits.approvals
         run.step.wait()
         return

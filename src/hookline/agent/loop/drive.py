@@ -126,11 +126,14 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
     if ending is None and check_step is not None:
         ending = await check_step(run, None)
     is_wrapped = run.plans.around_step is not None
-    make = _step if run.state.pending_step is None else _resume_step
+    if ending is None and run.state.pending_step is not None:
+        ending = await (make_wrapped_step(run, _resume_step) if is_wrapped else _resume_step(run))
+        if check_step is not None:
+            ending = await check_step(run, ending)
     while ending is None:
-        if run.token.is_handed_over and run.state.pending_step is None:  # or answers would be lost
+        if run.token.is_handed_over:
             raise RunHandedOverError(f"run '{run.run_id}' is left to another process.")
-        ending = await (make_wrapped_step(run, make) if is_wrapped else make(run))
+        ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
             run.is_showing_last_step = ending is not None
@@ -331,7 +334,7 @@ def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None
             return _ask_first(run, plan)
         guard = plan.guard
     begin_step(run, guard)
-    return _work(run)
+    return _work(run, again=False)
 
 
 async def _ask_first(run: Run, plan: Plan) -> Ending | None:
@@ -345,28 +348,29 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     if run.is_forbidden:
         return await conclude(run, None)
     begin_step(run)
-    return await _work(run)
+    return await _work(run, again=False)
 
 
-def _resume_step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None]:
-    """The step that waited, which has its turn; then any other."""
+async def _resume_step(run: Run, before: AgentState | None = None) -> Ending | None:
     pending = run.state.pending_step
-    if pending is None:
-        return _step(run, before)
+    if pending is None:  # a hook around the step that waited makes another
+        return await _step(run, before)
     reopen_step(run, pending, before)
-    return _work(run)
+    return await _work(run, again=True)
 
 
-async def _work(run: Run) -> Ending | None:
+async def _work(run: Run, *, again: bool) -> Ending | None:
     """The turn and its tool calls. Whatever happens in here, the step is settled and after_step runs."""
     step = run.step
     failure: BaseException | None = None
     try:
         try:
-            if step.response is None:
+            if again:
+                await use_tools(run, again=True)
+            else:
                 await take_turn(run)
-            if step.response is not None and step.response.calls:
-                await use_tools(run)
+                if step.response is not None and step.response.calls:
+                    await use_tools(run)
         except Unrecovered as error:
             failure = error.exception if error.action is ErrorAction.STOP else None
             if failure is None:

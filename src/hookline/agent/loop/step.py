@@ -42,7 +42,8 @@ _INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
 
 def number_step(run: Run) -> int:
     """The index of the step that is made next, or of the one that waits: hooks around it are recorded under it."""
-    run.step_index = index = run.next_step
+    pending = run.state.pending_step
+    run.step_index = index = run.next_step if pending is None else pending.index
     return index
 
 
@@ -298,7 +299,6 @@ def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
         for key, result in current.children.items()
     } or None
     keeps_children = current.stage is CallStage.SUSPENDED
-    own = set(map(id, current.errors))
     return PendingCall(
         call=current.call,
         stage=current.stage,
@@ -307,7 +307,11 @@ def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
         decision=current.decision,
         children=FrozenDict(children) if children and keeps_children else None,
         child_approvals=current.child_approvals if keeps_children else (),
-        errors=tuple(place for place, info in enumerate(run.step.errors) if id(info) in own),
+        errors=tuple(
+            place
+            for place, info in enumerate(run.step.errors)
+            if any(info is own for own in current.errors)
+        ),
         questions=current.questions,
     )
 
@@ -353,13 +357,11 @@ def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None
 def _call_again(step: PendingStep, made: ToolCall, pending: PendingCall) -> CallInProgress:
     """A call of a step that waited. It runs with the arguments it was made with, where this process knows them."""
     call, children = pending.call, pending.children or {}
-    # One that was cleared is judged again, and does not count before that.
-    is_cleared = pending.stage is CallStage.ADMITTED
     return CallInProgress(
         made,
         call,
         original=find_original(call),
-        stage=CallStage.ASKED if is_cleared else pending.stage,
+        stage=pending.stage,
         result=pending.result,
         errors=tuple(step.errors[place] for place in pending.errors),
         seen=pending.stage is CallStage.SETTLED,

@@ -301,7 +301,13 @@ async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
         await on_error(run, error, ErrorClass.HOOK)
         is_lost = not isinstance(error, HookAnswerError)
         if is_lost and run.error is None and ending.status is not RunStatus.PAUSED:
-            ending = failure_ending(run, error)
+            run.set_error(error)
+            ending = Ending(
+                status=RunStatus.FAILED,
+                stop_reason=StopReason.ERROR,
+                reason=str(error),
+                decided_by=error.hook,
+            )
             _note(run, ending)
             await on_lost(run, error, ErrorClass.HOOK)
     return ending
