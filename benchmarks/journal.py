@@ -15,7 +15,8 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -28,6 +29,7 @@ from hookline.sessions import Sessions
 from hookline.testing import ScriptedDriver, call, say
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+Insert: TypeAlias = Callable[[], object]
 
 STEPS = 200
 GOAL_STEP_MS = 0.1
@@ -87,10 +89,12 @@ def measure_steps(directory: Path, rounds: int) -> None:
     """CPU of all threads per step of whole runs: the intent is waited for, the results are not.
 
     Each sample is a pair, in memory and on disk, one right after the other: what else the machine does changes from
-    minute to minute, and is in both.
+    minute to minute, and is in both. Beside the model that waits, a third run is in memory and its model inserts the
+    same bytes into a table, once before it waits and once after: what SQLite takes for two commits at this rhythm.
     """
     print(f"a step with one tool call, CPU ms over in-memory, median of {rounds} rounds")
     samples: dict[Setting, list[tuple[float, float, float]]] = {each: [] for each in SETTINGS}
+    bare: dict[Setting, list[float]] = {each: [] for each in SETTINGS if each.waits}
     for turn in range(rounds):
         for number, setting in enumerate(SETTINGS):
             memory, _ = asyncio.run(some_runs(setting, None))
@@ -98,6 +102,9 @@ def measure_steps(directory: Path, rounds: int) -> None:
             with SQLiteJournal(path, synchronous=setting.synchronous) as journal:
                 cpu, wall = asyncio.run(some_runs(setting, journal))
             samples[setting].append((cpu, memory, wall))
+            if setting in bare:
+                with bare_inserts(path) as insert:
+                    bare[setting].append(asyncio.run(some_runs(setting, None, insert))[0] - memory)
             path.unlink()
     for setting, taken in samples.items():
         over = statistics.median(cpu - memory for cpu, memory, _ in taken)
@@ -105,6 +112,30 @@ def measure_steps(directory: Path, rounds: int) -> None:
         best, usual = min(cpus) - min(memories), statistics.median(memories)
         told = f"best {best:.3f}; wall {statistics.median(walls):.3f}; in memory {usual:.3f}"
         print(f"  {setting.words:36} {over:.3f} ({told})  {setting.goal}".rstrip())
+        if setting in bare:
+            inserts = statistics.median(bare[setting])
+            print(f"    to two bare inserts of its bytes   {over / inserts:.2f} ({inserts:.3f})")
+
+
+@contextmanager
+def bare_inserts(journal: Path) -> Iterator[Insert]:
+    """Inserts what a journal holds into a table beside it, a batch with each call, with the same settings."""
+    with closing(sqlite3.connect(journal)) as connection:
+        rows = connection.execute("SELECT links, records FROM batches ORDER BY id").fetchall()
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    path = journal.with_suffix(".bare")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA page_size = {page_size}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # nor has the journal any here
+        connection.execute(
+            "CREATE TABLE batches (id INTEGER PRIMARY KEY, links BLOB, records TEXT)"
+        )
+        cursor, left = connection.cursor(), iter(rows)
+        query = "INSERT INTO batches (links, records) VALUES (?, ?)"
+        yield lambda: cursor.execute(query, next(left))
+    path.unlink()
 
 
 @tool
@@ -116,19 +147,24 @@ async def echo(text: str) -> str:
 class Waiting(ScriptedDriver):
     """A model that takes some time."""
 
-    def __init__(self, script: Sequence[Any], seconds: float) -> None:
+    def __init__(self, script: Sequence[Any], seconds: float, insert: Insert) -> None:
         super().__init__(script)
         self._seconds = seconds
+        self._insert = insert
 
     async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
         """The next turn of the script."""
+        self._insert()
         await asyncio.sleep(self._seconds)
+        self._insert()
         return await super().infer(request, turn)
 
 
-async def some_runs(setting: Setting, journal: SQLiteJournal | None) -> tuple[float, float]:
+async def some_runs(
+    setting: Setting, journal: SQLiteJournal | None, insert: Insert = lambda: None
+) -> tuple[float, float]:
     """Milliseconds of CPU and of time per step."""
-    agents = [agent_of(setting, journal) for _ in range(setting.agents)]
+    agents = [agent_of(setting, journal, insert) for _ in range(setting.agents)]
     if journal is not None:
         await journal.runs()  # what opens it is no part of a step: see `measure_files`
     gc.collect()  # or one of a pair would clear up after the other
@@ -139,11 +175,11 @@ async def some_runs(setting: Setting, journal: SQLiteJournal | None) -> tuple[fl
     return taken[0] / steps * 1000, taken[1] / steps * 1000
 
 
-def agent_of(setting: Setting, journal: SQLiteJournal | None) -> Agent:
+def agent_of(setting: Setting, journal: SQLiteJournal | None, insert: Insert) -> Agent:
     """An agent that makes so many steps."""
     script = [call("echo", text="hello")] * STEPS + [say("done")]
     waits = setting.waits
-    driver = ScriptedDriver(script) if waits is None else Waiting(script, waits)
+    driver = ScriptedDriver(script) if waits is None else Waiting(script, waits, insert)
     builder = AgentBuilder().with_driver(driver).with_tools(echo)
     builder.with_limits(steps=STEPS + 1, tokens=None)
     if journal is not None:

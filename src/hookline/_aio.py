@@ -126,7 +126,7 @@ class WorkerThread:
         self.is_stuck = False
         """Nobody waits any more for what it is doing."""
         # The thread does not hold this object, so that it can end with its owner.
-        threading.Thread(target=_work_off, args=(self._jobs,), name=name, daemon=True).start()
+        threading.Thread(target=_run_jobs, args=(self._jobs,), name=name, daemon=True).start()
 
     async def call(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run a function in the thread, with the context variables of the caller."""
@@ -139,7 +139,7 @@ class WorkerThread:
             raise
 
 
-def _work_off(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
     while (work := jobs.get()) is not None:
         work()
         del work  # while the thread waits, it keeps nothing alive

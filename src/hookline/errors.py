@@ -140,6 +140,10 @@ class AccessDeniedError(JournalError):
     """The role that is connected to the database may not do this."""
 
 
+class DamagedRunError(JournalError):
+    """The records of a run are not as they were written."""
+
+
 class NewerRunError(JournalError):
     """A run was written by a newer Hookline, in a form that this one cannot read."""
 

@@ -41,6 +41,14 @@ SECRET_FILES = frozenset(
 ) | {"login data"}
 """Files and directories with these names hold secrets, wherever they are. In lower case."""
 
+LIKELY_SECRETS = names_in(
+    """
+    .env .env.local .env.production prod.env .ssh .aws .netrc .npmrc .git-credentials .pypirc .gnupg .kube .htpasswd
+    .pgpass id_rsa id_ed25519 credentials
+    """
+)
+"""What a pattern such as `.e*` may find. Not all of the above: `*.json` would ask then."""
+
 SECRET_ENDINGS = names_in(
     """
     .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
@@ -170,6 +178,9 @@ HARMLESS_NAME = re.compile(
     r"page|next|cursor|continu|sync|public|foreign|primary|sort|partition|cache|idempot|count|len"
 )
 """A name with a weak ending and one of these in it holds nothing secret, as `next_page_token` does."""
+
+HARMLESS_ENDING = re.compile(r"(?:file|path|dir|url|uri|name|id|arn|header|hash)$")
+"""A variable with a strong name before this says where a secret is, or what it is called: `PASSWORD_FILE`."""
 
 SECRET_OF_REQUEST = re.compile(r"auth|key|token|secret|passw|credential|cookie|session|sig", re.I)
 """A header or a parameter of a request with one of these in its name holds a secret."""

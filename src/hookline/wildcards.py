@@ -1,7 +1,8 @@
-"""The one pattern language: `*` and `?` over letters, words and path components, matched without exponential time.
+"""The patterns of rules, hooks and settings, matched without exponential time.
 
-Another matcher stays for what this one does not know: `capabilities/files/patterns.py` reads the patterns of ignore
-files and of the glob tool (`[a-z]`, `{a,b}`, `**`).
+`glob` and `fits` know `*` and `?`, over letters, words and path components, and a backslash before either. `matches`
+is for plain names and knows `[a-z]` too. Another matcher stays for what these do not know:
+`capabilities/files/patterns.py` reads the patterns of ignore files and of the glob tool (`{a,b}`, `**`).
 """
 
 from __future__ import annotations

@@ -483,6 +483,15 @@ def test_without_any_run_the_remedy_is_to_begin(place: Any) -> None:
     assert done.stderr == 'hookline: there is no run here yet. Begin with: hookline run "...".\n'
 
 
+@pytest.mark.parametrize("run", ["0101-a", "last"])
+def test_a_journal_that_is_missing_is_named(place: Any, run: str) -> None:
+    """A file that a flag names and that is not there is the reason, not the run."""
+    done = place.run("show", "--journal", "gone.db", run)
+    assert done.returncode == Exit.FAILED
+    assert "there is no file 'gone.db'" in done.stderr
+    assert not (place.project / "gone.db").exists()
+
+
 def test_verdicts_of_a_run_that_is_resumed_say_what_they_are_about(place: Any) -> None:
     """Another process had seen the calls."""
     calls = [{"call": "read", "args": {"path": name}} for name in ("a.txt", "b.txt")]

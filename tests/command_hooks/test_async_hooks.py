@@ -13,7 +13,7 @@ import pytest
 from hookline import AgentBuilder, RunStatus, tool
 from hookline.command_hooks import batch
 from hookline.command_hooks.batch import AsyncHooks
-from hookline.command_hooks.runner import detach_seconds
+from hookline.command_hooks.replies import detach_seconds
 from hookline.journal import HookRan
 from hookline.testing import ScriptedDriver, call, calls, say
 

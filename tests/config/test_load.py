@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.config import Layer, Settings, load
-from hookline.config.layers import Merged, is_of_project, put, read_layer
+from hookline.config.layers import MergedLayers, is_of_project, put, read_layer
 from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError
 from hookline.own_directories import home
@@ -275,7 +275,7 @@ def test_nothing_that_is_kept_is_looser(mine: str, theirs: str, have: str, want:
     below = {"capabilities": {"bash": {"place": mine, "sandbox": have}}}
     layer = Layer("theirs", {"capabilities": {"bash": {"place": theirs, "sandbox": want}}})
     kept, held = keep_stricter(layer, below)
-    merged = Merged()
+    merged = MergedLayers()
     for each in (Layer("mine", below), kept):
         merged.add_layer(each)
     bash = merged.data["capabilities"]["bash"]

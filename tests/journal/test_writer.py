@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from hookline.errors import JournalError, RunHandedOverError
 from hookline.journal import InboxCancel, PromptSubmitted, Record, SQLiteJournal
 from hookline.journal import writer as writer_module
-from hookline.journal.durable import Stored
+from hookline.journal.durable import StoredRecords
 from hookline.journal.write_ahead_log import PAGE_SIZE
 from hookline.journal.writer import Batch, Writer
 
@@ -364,7 +364,7 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
 ) -> None:
     """Garbage is collected anywhere, also there: what the run has to write is written later, by the thread."""
     with SQLiteJournal(path, synchronous=synchronous) as journal:
-        forgotten = [Stored(journal, journal.claim_sync("forgotten"), [])]
+        forgotten = [StoredRecords(journal, journal.claim_sync("forgotten"), [])]
         for record in story("forgotten"):
             forgotten[0].append(record)
         add = writer_module.insert_batch
@@ -391,7 +391,7 @@ async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
 ) -> None:
     """The run that cannot be written gets the error, and the others are written all the same."""
     claims = {name: await sqlite.claim(name) for name in ("a", "bad", "b")}
-    runs = {name: Stored(sqlite, claim, []) for name, claim in claims.items()}
+    runs = {name: StoredRecords(sqlite, claim, []) for name, claim in claims.items()}
     for name, run in runs.items():
         for record in story(name)[:3]:
             run.append(record)
@@ -413,7 +413,7 @@ async def test_a_run_that_ends_writes_what_was_appended(
     sqlite: SQLiteJournal, story: Story
 ) -> None:
     """Also when it was to be flushed in the next turn of the loop."""
-    runs = {name: Stored(sqlite, await sqlite.claim(name), []) for name in ("a", "b")}
+    runs = {name: StoredRecords(sqlite, await sqlite.claim(name), []) for name in ("a", "b")}
     for name, run in runs.items():
         for record in story(name):
             run.append(record)

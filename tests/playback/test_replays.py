@@ -33,13 +33,13 @@ from hookline.errors import ModelError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction
 from hookline.journal import JournalStore, MemoryJournal, RunTakenUp, fold
 from hookline.lifecycle import HookPoint
-from hookline.playback import Replayed, replay
+from hookline.playback import ReplayResult, replay
 from hookline.sessions import Sessions
 from hookline.state import ResultStatus, StopReason
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
-async def check_identical(case: Case, tape: Tape, *, children: bool = True) -> Replayed:
+async def check_identical(case: Case, tape: Tape, *, children: bool = True) -> ReplayResult:
     """Replaying the case's run gives the same run, and nothing is used, asked, claimed or written."""
     before = {run_id: list(lines) for run_id, lines in tape.lines.items()}
     claims = tape.claims

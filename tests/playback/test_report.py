@@ -17,8 +17,8 @@ from hookline.playback import (
     Change,
     HookReport,
     Latency,
-    Unfollowed,
-    Unjudged,
+    UnfollowedRun,
+    UnjudgedHooks,
 )
 from hookline.playback.replays import Difference
 from hookline.playback.report import WIDTH, HookCounts, latency
@@ -68,8 +68,11 @@ def full() -> BacktestReport:
             hook(status="removed", calls=0, verdicts={}, recorded_verdicts={"block": 1}),
             hook(status="kept", hook="kept", calls=0, shadow=True),
         ),
-        unjudged=(Unjudged(run="r", step=0, point="output", call_id="", hooks=("redact",)),),
-        unfollowed=(Unfollowed("run-3", "its beginning is missing"), Unfollowed("run-4", HALF)),
+        unjudged=(UnjudgedHooks(run="r", step=0, point="output", call_id="", hooks=("redact",)),),
+        unfollowed=(
+            UnfollowedRun("run-3", "its beginning is missing"),
+            UnfollowedRun("run-4", HALF),
+        ),
         around=("timer",),
     )
 
@@ -79,8 +82,8 @@ def full() -> BacktestReport:
     [
         (BacktestReport(), True, 0),
         (BacktestReport(changes=(change(),)), False, 1),
-        (BacktestReport(unfollowed=(Unfollowed("r", "torn"),)), False, 2),
-        (BacktestReport(changes=(change(),), unfollowed=(Unfollowed("r", "torn"),)), False, 2),
+        (BacktestReport(unfollowed=(UnfollowedRun("r", "torn"),)), False, 2),
+        (BacktestReport(changes=(change(),), unfollowed=(UnfollowedRun("r", "torn"),)), False, 2),
         (BacktestReport(unjudged=full().unjudged), True, 0),
     ],
 )

@@ -211,3 +211,67 @@ def test_a_line_may_be_continued_anywhere(places: set[int], end: str) -> None:
     assert redactor.text(shown) == shown
     redactor.learn(text, shown)
     assert redactor.text("it is hunter2hunter2") == "it is [redacted:secret]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASSWORD={}",
+        "HOME=/x\nexport DB_PASSWORD={}\nUSER=me",
+        '["DB_PASSWORD={}","A=b"]',
+        "docker run -e 'DB_PASSWORD={}' image",
+        "A=1\\nDB_PASSWORD={}\\nB=2",
+    ],
+)
+@pytest.mark.parametrize("value", ["hun&ter2", "hun|ter2", "hun;ter2", "hun)ter2", "hun<2>ter"])
+def test_operators_of_a_shell_in_a_value(text: str, value: str) -> None:
+    """A value that is alone on its line or between quotes is redacted to its end: no shell reads it there."""
+    assert redact(text.format(value)) == text.format(MARK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASSWORD={}; ls",
+        "PASSWORD={}&&ls -l",
+        "PWD={};UID=sa",
+        "PASSWORD={}&USER=me",
+        "(PASSWORD={})",
+    ],
+)
+def test_what_follows_a_value(text: str) -> None:
+    """A command, a setting or a field after a value stays."""
+    assert redact(text.format("hunter2")) == text.format(MARK)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PASSWORD1",
+        "PASSWORD_2",
+        "DB_PASSWORD_PROD",
+        "SECRET_KEY_V2",
+        "API_KEY_EU_WEST",
+        "password2",
+    ],
+)
+def test_a_name_with_more_behind_it(name: str) -> None:
+    """A number or a part of the name after a secret name says which one it is."""
+    assert redact(f"{name}=hunter2") == f"{name}={MARK}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DB_PASSWORD_FILE=prod1.txt",
+        "PASSWORD_MIN_LENGTH=12345",
+        "PASSWORD_HASH=argon2id",
+        "SECRET_NAME_1=prod-db-1",
+        "API_KEY_HEADER=X-Key-1",
+        "password_policy=strict1",
+        "COOKIE_SAMESITE=lax",
+    ],
+)
+def test_a_name_about_a_secret(text: str) -> None:
+    """A variable that says where a secret is or how it is treated holds none."""
+    assert redact(text) == text

@@ -25,7 +25,7 @@ from pathlib import Path
 from fake_home import FakeHome
 
 from hookline.containment import SandboxPaths
-from hookline.containment.sandbox import emptied_directories, inside_any
+from hookline.containment.sandbox import emptied_directories, is_inside_any
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".system-tools" / "bin"
@@ -69,7 +69,9 @@ def directory() -> Iterator[Path]:
 
 def paths_for(base: Path) -> SandboxPaths:
     """What makes the directory visible where it is in /tmp."""
-    return SandboxPaths(show=(base,)) if inside_any(base, emptied_directories()) else SandboxPaths()
+    return (
+        SandboxPaths(show=(base,)) if is_inside_any(base, emptied_directories()) else SandboxPaths()
+    )
 
 
 class Ground:

@@ -7,7 +7,7 @@ import pytest
 from hookline import Agent, AgentBuilder, Decision, HookOutcome, HookPoint, RunStatus, ToolContext
 from hookline.errors import BuildError
 from hookline.state import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from hookline.testing import Blocked, Recorder, ScriptedDriver, call, calls, say, transcript
+from hookline.testing import BlockedAction, Recorder, ScriptedDriver, call, calls, say, transcript
 
 
 def add(a: int, b: int) -> int:
@@ -100,9 +100,9 @@ def test_it_knows_what_was_blocked_and_by_whom() -> None:
     )
     agent.run_sync("go")
     assert recorder.blocked == (
-        Blocked("before_tool_use", "size", "too big", "add"),
-        Blocked("stop", "eager", "one more"),
-        Blocked("output", "censor", "secret"),
+        BlockedAction("before_tool_use", "size", "too big", "add"),
+        BlockedAction("stop", "eager", "one more"),
+        BlockedAction("output", "censor", "secret"),
     )
 
 
@@ -116,7 +116,7 @@ def test_a_withheld_result_is_blocked_and_its_call_ran() -> None:
     )
     agent.run_sync("go")
     assert recorder.calls == [("add", {"a": 1, "b": 2})]
-    assert recorder.blocked == (Blocked("after_tool_use", "veil", "private", "add"),)
+    assert recorder.blocked == (BlockedAction("after_tool_use", "veil", "private", "add"),)
 
 
 def test_a_limit_that_stops_the_run_is_blocked_by_the_limit() -> None:
@@ -143,7 +143,7 @@ def test_a_denied_call_names_the_hook_that_denied_it(permission: Any, by: str) -
     if permission is not None:
         made.on_permission_request(permission, name="guardian")
     made.build().run_sync("go")
-    denied = Blocked("permission_request", by, "not today", "add", "deny")
+    denied = BlockedAction("permission_request", by, "not today", "add", "deny")
     assert recorder.blocked == (denied,)
 
 

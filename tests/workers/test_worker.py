@@ -382,6 +382,42 @@ def test_runs_that_are_in_no_queue_are_found(work: Any) -> None:
     assert "run 'broken' cannot be looked at" in work.errors()
 
 
+def test_a_damaged_run_holds_no_place(work: Any) -> None:
+    """It is left as it is. Others are driven, and the reason why each waits is shown."""
+    first = work.start()
+    held = work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    first.kill()
+    first.wait()
+    held.unlink()
+    schema = work.journal.database.schema
+    work.postgres.ask(f"UPDATE {schema}.runs SET head = '' WHERE run_id = 'r'")
+    work.journal.submit_sync("bank", "Pay.", run_id="other")
+    reasons = work.journal.why_waiting_sync(*work.journal.runs_sync())
+    assert reasons["other"] == "no live worker works on queue 'default'"
+    assert reasons["r"].startswith("the journal is damaged: run 'r': its last record")
+    work.start(concurrency=1)
+    work.wait_for("other", RunStatus.COMPLETED)
+    wait_until(lambda: {each for _, each in work.entries()} == {"SUCCESS"}, "it holds no place")
+    assert "run 'r' is left as it is: the journal is damaged" in work.errors()
+
+
+def test_a_run_whose_last_worker_died_waits_for_another(work: Any) -> None:
+    """What the dead one had taken is no reason."""
+    worker = work.start()
+    work.hold("r", 1)
+    work.journal.submit_sync("bank", "Pay.", run_id="r")
+    work.wait_for_call("r", 1)
+    worker.kill()
+    worker.wait()
+    reason = {"r": "no live worker works on queue 'default'"}
+    wait_until(
+        lambda: work.journal.why_waiting_sync(*work.journal.runs_sync()) == reason,
+        "the server knows that it is dead",
+    )
+
+
 async def test_a_run_that_waits_is_not_read_again_and_again(
     journal: QueueJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

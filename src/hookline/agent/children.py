@@ -30,7 +30,7 @@ from hookline.journal import (
     fold,
     story_of,
 )
-from hookline.journal.durable import Stored
+from hookline.journal.durable import StoredRecords
 from hookline.journal.fold import remember_answers
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
@@ -480,7 +480,7 @@ async def fail_idle(
     await end_idle(durable, settled, at, why, RunStatus.FAILED, reason)
 
 
-async def take_back_end(durable: Stored, at: float) -> None:
+async def take_back_end(durable: StoredRecords, at: float) -> None:
     """Open a run again that `fail_idle` ended. Children that were ended with it stay so."""
     records = durable.records
     end = max(number for number, each in enumerate(records) if isinstance(each, StatusChanged))

@@ -28,7 +28,7 @@ _OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.BLOCKED, ErrorC
 _OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
 
 
-class Unrecovered(Exception):
+class UnrecoveredError(Exception):
     """An error that the policy has seen and that ends the step."""
 
     def __init__(self, exception: BaseException, action: ErrorAction) -> None:
@@ -102,7 +102,7 @@ async def ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
     except HookError as error:
         decision = await on_error(run, error, classify(error))
         if decision.action is ErrorAction.STOP:
-            raise Unrecovered(error, decision.action) from error
+            raise UnrecoveredError(error, decision.action) from error
         return None
 
 

@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""What a run gives back: the answer, the state, and why it stopped (`RunResult.explain()`)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def as_text(output: Any) -> str:
 # --- a result that outlives its process ---------------------------------------------------------------
 
 
-class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
+class _SavedResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept of a child's result while its parent waits. Records are not: they are in the child's journal."""
 
     state: str
@@ -129,7 +129,7 @@ class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
 def save_child(result: RunResult, objections: int = 0) -> JSONValue:
     """A child's result as JSON."""
     error = result.error
-    kept = _Saved(
+    kept = _SavedResult(
         result.state.to_json(),
         result.status,
         result.stop_reason,
@@ -153,7 +153,7 @@ def _output(result: RunResult) -> str:
 
 def restore_child(data: JSONValue) -> RunResult:
     """The result that was saved, without its records, and with a PastError where it had an exception."""
-    kept = msgspec.convert(data, _Saved)
+    kept = msgspec.convert(data, _SavedResult)
     error = kept.error
     return RunResult(
         state=AgentState.from_json(kept.state),
@@ -168,7 +168,7 @@ def restore_child(data: JSONValue) -> RunResult:
 
 def objections_in(data: JSONValue) -> int:
     """How often hooks had objected to the ends of a child whose result was saved."""
-    return msgspec.convert(data, _Saved).objections
+    return msgspec.convert(data, _SavedResult).objections
 
 
 def restore_result(story: Story, records: Sequence[Record], output: Plan | None) -> RunResult:

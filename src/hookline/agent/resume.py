@@ -38,7 +38,7 @@ from hookline.journal import (
     reopen,
     story_of,
 )
-from hookline.journal.durable import Stored
+from hookline.journal.durable import StoredRecords
 from hookline.journal.fold import drop_answered_questions, find_recorded_answers, next_state
 from hookline.journal.inbox import FirstAnswer
 from hookline.journal.record import start_of
@@ -118,7 +118,9 @@ async def resume_from_journal(
     return resumed, None
 
 
-async def _note_attempt(definition: Definition, journal: JournalStore, durable: Stored) -> None:
+async def _note_attempt(
+    definition: Definition, journal: JournalStore, durable: StoredRecords
+) -> None:
     """Write that a run of a queue is taken up, before anything else: one that kills its process is counted."""
     at = definition.clock.now() + journal.clock_offset
     seq, version = len(durable.records), definition.version
@@ -131,7 +133,10 @@ async def _note_attempt(definition: Definition, journal: JournalStore, durable: 
 
 
 def _begin_queued(
-    definition: Definition, durable: Stored, queued: RunQueued, inside: SessionMembership | None
+    definition: Definition,
+    durable: StoredRecords,
+    queued: RunQueued,
+    inside: SessionMembership | None,
 ) -> tuple[Run, str]:
     """A run that was submitted, and its prompt."""
     if inside is None:
@@ -151,7 +156,7 @@ def _begin_queued(
 
 
 async def _end_cancelled(
-    definition: Definition, journal: JournalStore, durable: Stored, why: str
+    definition: Definition, journal: JournalStore, durable: StoredRecords, why: str
 ) -> RunResult:
     """End a run that nobody drives, because somebody cancelled it."""
     try:

@@ -1,4 +1,7 @@
-"""Approval on the terminal: the call, who asks and why, and one key for the answer."""
+"""Approval on the terminal: the call, who asks and why, and one key for the answer (`_show_keys` has the keys).
+
+Who else may answer is in `agent/approvals.py`, and the rules that ask are in `capabilities/approval.py`.
+"""
 
 from __future__ import annotations
 

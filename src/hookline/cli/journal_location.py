@@ -143,8 +143,14 @@ def find_run(
 
     `accept_loss` is for a journal of this project that has lost so much that it cannot even be read.
     """
-    others = given != "last" and not settings.configuration.journal
-    for journal in journals(journal_path(settings), others=others, accept_loss=accept_loss):
+    named, here = settings.configuration.journal, journal_path(settings)
+    if named and not here.exists():
+        raise UnknownRunError(
+            f"there is no run '{given}', because there is no file '{here}'.",
+            remedy="Name the file of a journal: --journal FILE, HOOKLINE_JOURNAL or `journal` in a configuration file.",
+        )
+    others = given != "last" and not named
+    for journal in journals(here, others=others, accept_loss=accept_loss):
         found = _find_matching(journal, given)
         if len(found) == 1 or (found and given == "last"):
             return journal, found[0].run_id

@@ -1,7 +1,7 @@
 """What `--json` prints: one JSON object per line, in UTF-8 whatever the terminal's encoding.
 
-`run`, `chat`, `resume` and `show` print the records of a run, whose fields are in `journal/record.py`. The rows of the
-other commands come from `journal/run_info.py` (`runs`), `hooks.py`, `tools.py` and `config.py` in this folder, and
+`run`, `resume` and `show` print the records of a run, whose fields are in `journal/record.py`. The rows of the other
+commands come from `journal/run_info.py` (`runs`), `hooks.py`, `tools.py` and `config.py` in this folder, and
 `playback/report.py` (`backtest`).
 """
 

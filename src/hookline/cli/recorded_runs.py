@@ -15,7 +15,7 @@ import msgspec
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import report
 from hookline.config import Layer, Settings
-from hookline.config.layers import Merged, find, put
+from hookline.config.layers import MergedLayers, find, put
 from hookline.config.load import NO_FLAGS
 from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
@@ -114,7 +114,7 @@ class Invocation(msgspec.Struct, frozen=True):
         sources: dict[tuple[str | int, ...], str] = {
             tuple(path.split(".")): flag for path, flag in self.sources.items()
         }
-        merged = Merged()
+        merged = MergedLayers()
         merged.add_layer(Layer("flag", self.flags, sources=sources))
         merged.add_layer(flags)
         # A list is one flag: positions in it are left out of its origin.

@@ -74,7 +74,7 @@ class HandlerMatcher:
         return self._runner.matches(self._handler, ctx, anywhere=True)
 
 
-class _Firing:
+class _StartedHooks:
     """Hooks that were started together, and their replies that are not taken yet."""
 
     def __init__(self, occasion: object, facts: RunFacts) -> None:
@@ -94,7 +94,7 @@ class HandlerBatch:
         self.handlers = tuple(handlers)
         self._runner = runner
         self._async_hooks = async_hooks
-        self._firings: dict[str, _Firing] = {}
+        self._running: dict[str, _StartedHooks] = {}
         self._dialect = dialect_of(self.handlers[0])
         self._in_order = self._dialect.runs_in_order or any(h.is_sequential for h in self.handlers)
 
@@ -108,7 +108,7 @@ class HandlerBatch:
 
     def forget(self, run_id: str) -> None:
         """A run is over, or paused."""
-        self._firings.pop(run_id, None)
+        self._running.pop(run_id, None)
 
     async def answer(self, index: int, ctx: AgentContext) -> HookOutcome | None:
         handler = self.handlers[index]
@@ -117,19 +117,19 @@ class HandlerBatch:
                 handler, ctx, self._runner.prepare_facts(ctx, self._dialect.name)
             )
             return self._remember_asked(handler, ctx, None) if handler.once else None
-        firing = await self._fire(index, ctx)
-        reply = firing.replies.pop(index)
-        if not firing.replies:
-            self._firings.pop(ctx.state.run_id, None)
-        return self._apply(handler, ctx, reply, firing)
+        group = await self._fire(index, ctx)
+        reply = group.replies.pop(index)
+        if not group.replies:
+            self._running.pop(ctx.state.run_id, None)
+        return self._apply(handler, ctx, reply, group)
 
-    async def _fire(self, index: int, ctx: AgentContext) -> _Firing:
-        """The firing that has this hook's reply; a new one if there is none."""
+    async def _fire(self, index: int, ctx: AgentContext) -> _StartedHooks:
+        """The group that has this hook's reply; a new one if there is none."""
         run_id, occasion = ctx.state.run_id, _occasion(ctx)
-        firing = self._firings.get(run_id)
-        if firing is not None and firing.occasion == occasion and index in firing.replies:
-            return firing
-        firing = self._firings[run_id] = _Firing(
+        group = self._running.get(run_id)
+        if group is not None and group.occasion == occasion and index in group.replies:
+            return group
+        group = self._running[run_id] = _StartedHooks(
             occasion, self._runner.prepare_facts(ctx, self._dialect.name)
         )
         wanted = [index]
@@ -137,17 +137,17 @@ class HandlerBatch:
             is_later = number > index and not self._in_order and not other.is_async
             if is_later and self._runner.matches(other, ctx):
                 wanted.append(number)
-        asks = [self._ask(self.handlers[each], ctx, firing.facts) for each in wanted]
+        asks = [self._ask(self.handlers[each], ctx, group.facts) for each in wanted]
         try:
             replies = await _all(asks)
         except BaseException:
-            self._firings.pop(run_id, None)
+            self._running.pop(run_id, None)
             raise
         answers = self._dialect.combine([each.answer for each in replies])
         made = (HookReply(a, each.result) for a, each in zip(answers, replies, strict=True))
-        firing.replies = dict(zip(wanted, made, strict=True))
-        firing.stops = any(each.stops and not each.has_failed for each in answers)
-        return firing
+        group.replies = dict(zip(wanted, made, strict=True))
+        group.stops = any(each.stops and not each.has_failed for each in answers)
+        return group
 
     async def _ask(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> HookReply:
         reply, rest = await self._runner.ask_or_detach(handler, ctx, facts)
@@ -156,17 +156,17 @@ class HandlerBatch:
         return reply
 
     def _apply(
-        self, handler: Handler, ctx: AgentContext, reply: HookReply, firing: _Firing
+        self, handler: Handler, ctx: AgentContext, reply: HookReply, group: _StartedHooks
     ) -> HookOutcome | None:
         answer = reply.answer
         if answer.has_failed:
-            stop = self._stop_of_others(ctx, firing) if handler.on_failure == "closed" else None
+            stop = self._stop_of_others(ctx, group) if handler.on_failure == "closed" else None
             if stop is None:
                 raise CommandHookError(answer.problem)
             return stop
-        if firing.stops and ctx.point.value in ENDS:  # no objection counts
+        if group.stops and ctx.point.value in ENDS:  # no objection counts
             answer = msgspec.structs.replace(answer, stops=True)
-        outcome = AnswerEffect(handler, ctx, answer, firing.facts).outcome()
+        outcome = AnswerEffect(handler, ctx, answer, group.facts).outcome()
         if handler.once and answer.decision != "deny":
             outcome = self._remember_asked(handler, ctx, outcome)
         if outcome is not None and outcome.answer is not None:
@@ -177,7 +177,7 @@ class HandlerBatch:
         if isinstance(ctx, SubagentHookContext) and ctx.point == HookPoint.SUBAGENT_STOP:
             sent_back = self._runner.run(ctx.state).sent_back
             sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
-        return self._with_others(ctx, outcome, firing)
+        return self._with_others(ctx, outcome, group)
 
     def _remember_asked(
         self, handler: Handler, ctx: AgentContext, outcome: HookOutcome | None
@@ -189,14 +189,16 @@ class HandlerBatch:
         left = with_once_mark(handler, given)
         return msgspec.structs.replace(said, context=left)
 
-    def _with_others(self, ctx: AgentContext, outcome: HookOutcome, firing: _Firing) -> HookOutcome:
+    def _with_others(
+        self, ctx: AgentContext, outcome: HookOutcome, group: _StartedHooks
+    ) -> HookOutcome:
         """The outcome with what the later hooks said, which are not called any more."""
         notes: list[dict[str, str]] = []
-        self._firings.pop(ctx.state.run_id, None)
+        self._running.pop(ctx.state.run_id, None)
         given = outcome.context
         left = ctx if given is None else expect_context(given, AgentContext)
         messages = list(filter(None, [outcome.message]))
-        for index, reply in sorted(firing.replies.items()):
+        for index, reply in sorted(group.replies.items()):
             handler, said = self.handlers[index], reply.answer
             messages += [f"{handler.name}: {words}" for words in said.messages]
             if not said.is_silent:
@@ -204,17 +206,17 @@ class HandlerBatch:
                 notes.append(
                     {"hook": handler.name, "said": said.decision or said.status, "reason": words}
                 )
-                left = AnswerEffect(handler, left, said, firing.facts).with_words(left)
+                left = AnswerEffect(handler, left, said, group.facts).with_words(left)
         if notes and "state" in ctx.point.changes:
             left = left.with_metadata(NOTES, {"point": ctx.point.value, "also": notes})
-        stop = self._stop_of_others(left, firing) if outcome.kind < Kind.STOP else None
+        stop = self._stop_of_others(left, group) if outcome.kind < Kind.STOP else None
         if stop is not None:
             return stop
         return msgspec.structs.replace(outcome, context=left, message="\n".join(messages))
 
-    def _stop_of_others(self, ctx: AgentContext, firing: _Firing) -> HookOutcome | None:
+    def _stop_of_others(self, ctx: AgentContext, group: _StartedHooks) -> HookOutcome | None:
         """The outcome of a later hook that ends the run, which takes precedence; None if there is none."""
-        for index, reply in sorted(firing.replies.items()):
+        for index, reply in sorted(group.replies.items()):
             said, name = reply.answer, self.handlers[index].name
             if said.stops and not said.has_failed and "stop" in ctx.point.verdicts:
                 reason = said.stop_reason or said.reason or "a hook ended the run"

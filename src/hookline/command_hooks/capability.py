@@ -21,7 +21,7 @@ from hookline.command_hooks.dialect import (
     read_file,
 )
 from hookline.command_hooks.dialects.hookline import read_hook
-from hookline.command_hooks.dialects.pages import read_pages
+from hookline.command_hooks.dialects.pages import add_pages
 from hookline.command_hooks.handler import (
     SYSTEM,
     DroppedHook,
@@ -39,7 +39,7 @@ from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.trust_store import (
     TrustStore,
-    Untrusted,
+    UntrustedHooks,
     find_untrusted,
     start_policies,
 )
@@ -120,7 +120,7 @@ class CommandHooks:
         self.handlers = tuple(_pin(each, self.project, self.files) for each in handlers)
         self.warnings: tuple[str, ...] = ()
         """What is wrong with the files, in sentences."""
-        self.untrusted = Untrusted()
+        self.untrusted = UntrustedHooks()
         """Hooks of the repository that are off because they are not trusted, have changed since, or are gone."""
         self.cap_of_others: int | None = None
         """How often hooks without a cap of their own may object to the end of a run. Set where the agent's cap, which
@@ -177,26 +177,22 @@ class CommandHooks:
         """
         read = None if dialects is None else tuple(dialects)
         agents, skills, files = list(agents), list(skills), tuple(files)
-        given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PLUGIN)
-        given |= dict.fromkeys((Path(each).expanduser() for each in project_plugins), Level.PROJECT)
+        given = dict.fromkeys(_expand(plugins), Level.PLUGIN)
+        given |= dict.fromkeys(_expand(project_plugins), Level.PROJECT)
         warnings: list[str] = []
         where = Path(project).expanduser().resolve()
-        own = Path(home).expanduser() if home is not None else home_directory()
         search = HookSearch(
             where,
-            own,
+            home_directory() if home is None else Path(home).expanduser(),
             warnings.append,
             system=SYSTEM if managed else None,
             plugins=given,
-            settings=tuple(Path(each).expanduser() for each in settings),
+            settings=tuple(_expand(settings)),
         )
-        pages = tuple(read_pages(search, agents=agents, skills=skills))
-        search = msgspec.structs.replace(search, pages=pages)
-        handlers = _with_fail_modes(
-            find_hooks(search, read), failures, project_failures, search.warn
-        )
+        search = add_pages(search, agents=agents, skills=skills)
+        found = _with_fail_modes(find_hooks(search, read), failures, project_failures, search.warn)
         # Before trust is checked: what changes in between is noticed.
-        handlers = [_pin(each, where, files) for each in handlers]
+        handlers = [_pin(each, where, files) for each in found]
         places = (*agents, *skills, *given)
         off = find_untrusted(handlers, where, trust, places, reads_files=read != ())
         kept = [each for each in handlers if each not in off.held]
@@ -206,7 +202,7 @@ class CommandHooks:
         )  # fmt: skip
         made.runner.models = HookModels(models)
         warnings += (*off.warnings, *made.runner.models.complaints(made.handlers))
-        made.warnings, made.untrusted, made._pages = tuple(warnings), off, pages
+        made.warnings, made.untrusted, made._pages = tuple(warnings), off, search.pages
         return made
 
     @classmethod
@@ -471,6 +467,10 @@ def _pin(handler: Handler, project: Path, files: Sequence[str]) -> Handler:
     if handler.pins is not None or not handler.source.level.is_repository:
         return handler
     return pin_files(handler, project, files)
+
+
+def _expand(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:
+    return (Path(each).expanduser() for each in paths)
 
 
 def _with_fail_modes(

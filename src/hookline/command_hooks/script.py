@@ -1,7 +1,7 @@
 """The shell script or other program of a hook: its environment and command line, its input and output, and its time.
 
 It also has the variables that hooks set for commands and for later hooks. What a hook reads and may print is in
-`dialects/`: `dialects/hookline.py` for our own hooks. `runner.py` asks a hook.
+`dialects/`: `dialects/hookline.py` for our own hooks. `capability.py` installs hooks, and `runner.py` asks one.
 """
 
 from __future__ import annotations

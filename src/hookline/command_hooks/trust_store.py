@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from hookline.command_hooks.dialect import find_hooks, page_folders
-from hookline.command_hooks.dialects.pages import read_pages
+from hookline.command_hooks.dialects.pages import add_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
 from hookline.command_hooks.trusted_files import hash_files
@@ -135,7 +135,10 @@ def is_trusted(directory: str | os.PathLike[str] = ".") -> bool:
 
 
 def fingerprint_of(directory: Path) -> str:
-    """The hash of a directory's hooks, in all dialects."""
+    """The hash of a directory's hooks, in all dialects.
+
+    It reads the files again, without those of the user: their settings decide which hooks a discovery finds.
+    """
     return fingerprint(find_hooks(_only_in(directory)), directory)
 
 
@@ -150,13 +153,14 @@ def _page_hooks(
     plugins: Iterable[str | os.PathLike[str]],
 ) -> list[Handler]:
     """The hooks with those of each page and plugin of a repository: in the usual places, and in those named."""
-    search, usual = _only_in(directory), page_folders(directory)
-    pages = read_pages(
-        search, agents=[*agents, *usual["agents"]], skills=[*skills, *usual["skills"]]
-    )
+    usual = page_folders(directory)
     given = dict.fromkeys((Path(each).expanduser() for each in plugins), Level.PROJECT)
-    search = msgspec.structs.replace(search, plugins=given, pages=tuple(pages))
-    return list(find_hooks(search))
+    search = add_pages(
+        msgspec.structs.replace(_only_in(directory), plugins=given),
+        agents=[*agents, *usual["agents"]],
+        skills=[*skills, *usual["skills"]],
+    )
+    return find_hooks(search)
 
 
 def page_marks(handlers: Iterable[Handler], project: Path) -> dict[str, str]:
@@ -200,7 +204,7 @@ def _resolve(directory: str | os.PathLike[str]) -> Path:
 _LOAD_SKILL = "load_skill"
 
 
-class Untrusted(msgspec.Struct, frozen=True):
+class UntrustedHooks(msgspec.Struct, frozen=True):
     """What is off or missing among a repository's hooks."""
 
     held: tuple[Handler, ...] = ()
@@ -217,14 +221,14 @@ def find_untrusted(
     places: Iterable[str | os.PathLike[str]] = (),
     *,
     reads_files: bool = True,
-) -> Untrusted:
+) -> UntrustedHooks:
     """The hooks of a repository that are not in force, and those that were trusted and are gone.
 
     `places` are those of the pages and plugins that the agent uses. If no files of other agents are read, none is gone.
     """
     theirs = [each for each in handlers if each.source.level.is_repository]
     if trust is True or (trust is False and not theirs):
-        return Untrusted()
+        return UntrustedHooks()
     store: TrustStore | None
     try:
         store = trust if isinstance(trust, TrustStore) else TrustStore()
@@ -256,7 +260,7 @@ def find_untrusted(
     )
     if held:
         warnings.insert(0, _describe_untrusted(held, project, were_trusted=were_trusted))
-    return Untrusted(tuple(held), tuple(warnings), were_trusted or bool(gone))
+    return UntrustedHooks(tuple(held), tuple(warnings), were_trusted or bool(gone))
 
 
 def _describe_untrusted(held: Sequence[Handler], project: Path, *, were_trusted: bool) -> str:

@@ -19,14 +19,15 @@ from hookline.containment.interpreter import environments_below
 from hookline.containment.protected import AGENT_CONFIGURATION
 from hookline.own_directories import state_directory
 from hookline.shell_text.named_files import (
+    GONE,
     MAX_CODE,
     CommandWords,
     expand_directories,
     find_bound_paths,
+    find_command_words,
     find_named_files,
     hash_path,
     is_binary,
-    read_command,
     runs_project_modules,
 )
 
@@ -44,10 +45,10 @@ def read_words(handler: Handler, project: Path) -> CommandWords:
     known = {**env, **placeholders(handler, str(project)), "PWD": str(project)}
     if handler.argv is not None:
         argv = [expand_placeholders(word, handler, str(project)) for word in handler.argv]
-        return read_command(argv, known, env.values())
+        return find_command_words(argv, known, env.values())
     line = expand_placeholders(handler.command, handler, str(project), for_shell=True)
     is_readable = handler.shell in READABLE_SHELLS
-    return read_command(line, known, env.values(), is_readable=is_readable)
+    return find_command_words(line, known, env.values(), is_readable=is_readable)
 
 
 def find_scripts(handler: Handler, project: Path) -> dict[Path, bool]:
@@ -123,6 +124,24 @@ def find_replaceable_link(handler: Handler, project: Path) -> str:
     bound = find_bound(handler, project) if handler.pins is None else map(Path, handler.pins)
     links = (path.name for path in bound if path.parent == project and path.is_symlink())
     return next((name for name in links if name not in AGENT_CONFIGURATION), "")
+
+
+def describe_change(handler: Handler, project: Path) -> str:
+    """Why a hook is not run although it is trusted; empty if it is."""
+    link = find_replaceable_link(handler, project)
+    if link:
+        return (
+            f"the link '{link}' in the top directory leads to its script, and a command can replace it; "
+            "name the script by its real path"
+        )
+    changed = find_change(handler, project)
+    since, remedy = "it was trusted", "trust it again"
+    if not handler.source.level.is_repository:
+        since, remedy = "the command was started", "start the command again"
+    what = f"the code in {changed}" if os.path.isdir(changed) else f"its script {changed}"
+    was_missing = (handler.pins or {}).get(changed) == GONE
+    how = "was missing when" if was_missing else "has changed since"
+    return changed and f"{what} {how} {since}; read it, and {remedy}"
 
 
 _DIGESTED = (

@@ -150,7 +150,7 @@ ADDED = frozenset({"hooks", "hook_files", "allow", "ask", "deny"})
 _BASH = ("capabilities", "bash")
 
 
-class Merged:
+class MergedLayers:
     """All layers as one, with the origin of every value."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.config.layers import (
     Layer,
-    Merged,
+    MergedLayers,
     check_layer,
     find,
     leaves,
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration for one command, and where each value came from."""
 
     configuration: Configuration
-    merged: Merged
+    merged: MergedLayers
     project: Path
     files: tuple[str, ...] = ()
     """The files that were read. The last one has the highest priority."""
@@ -111,7 +111,7 @@ def load(
     bare: bool = False,
 ) -> Settings:
     """The settings for a command in a directory. `bare` reads no file and no variable."""
-    merged = Merged()
+    merged = MergedLayers()
     merged.add_layer(Layer("default", DEFAULTS))
     project = project_of(folder, environ)
     status, held = TrustStatus.NOTHING, list[HeldSetting]()
@@ -162,7 +162,7 @@ def project_layers(
         return layers, status, []
     held: list[HeldSetting] = []
     strict: list[Layer] = []
-    merged = Merged()
+    merged = MergedLayers()
     merged.add_layer(Layer("", below))
     for layer in layers:
         kept, waiting = keep_stricter(layer, merged.data)
@@ -175,7 +175,7 @@ def project_layers(
     return strict, status if held or known else TrustStatus.NOTHING, held
 
 
-def _refuse_contradiction(merged: Merged) -> None:
+def _refuse_contradiction(merged: MergedLayers) -> None:
     """Refuse a place and a sandbox that exclude each other, and name both origins: they may be far apart."""
     path = ("capabilities", "bash")
     bash = find(merged.data, path) or {}
@@ -189,14 +189,14 @@ def _refuse_contradiction(merged: Merged) -> None:
         )
 
 
-def _agent_name(merged: Merged, name: str, flags: Layer, environment: Layer) -> str:
+def _agent_name(merged: MergedLayers, name: str, flags: Layer, environment: Layer) -> str:
     """The agent that was chosen from the configuration; empty if none was, or one in Python."""
     layers = (flags.data, environment.data, merged.data)
     found = name or next((data["agent"] for data in layers if data.get("agent")), "")
     return "" if ":" in found else str(found)
 
 
-def _add_agent(merged: Merged, name: str, held: list[HeldSetting], *, is_flag: bool) -> None:
+def _add_agent(merged: MergedLayers, name: str, held: list[HeldSetting], *, is_flag: bool) -> None:
     """Put the settings of the chosen agent above those for all agents."""
     agents = merged.data.get("agents", {})
     if name not in agents:

@@ -24,9 +24,9 @@ from hookline.own_directories import configuration_directory, home
 from hookline.shell_text.named_files import (
     expand_directories,
     find_bound_paths,
+    find_command_words,
     hash_path,
     links_to,
-    read_command,
 )
 
 _VERSION = 1
@@ -291,7 +291,7 @@ def _find_bound_files(project: Path, table: dict[str, Any]) -> Iterator[Path]:
         *plain, cwd = [_PLACEHOLDER.sub(lambda _: str(project), word) for word in words]
         values = [_PLACEHOLDER.sub(lambda _: str(project), value) for value in env.values()]
         is_line = isinstance(command, str) and not args
-        read = read_command(words[0] if is_line else plain, known, values)
+        read = find_command_words(words[0] if is_line else plain, known, values)
         bases = [Path(os.path.normpath(project / os.path.expanduser(cwd))), project]
         bound += find_bound_paths(read, bases, project)
     for listed in map(table.get, _BOUND):

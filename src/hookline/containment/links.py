@@ -25,10 +25,10 @@ time of that change (unlike that of its content) cannot be set."""
 
 def is_below(path: str | Path, directory: str | Path) -> bool:
     """Whether a whole path is a directory or something below it, as both are written."""
-    return inside_any(path, (directory,))
+    return is_inside_any(path, (directory,))
 
 
-def inside_any(path: str | Path, others: Iterable[str | Path]) -> bool:
+def is_inside_any(path: str | Path, others: Iterable[str | Path]) -> bool:
     """Whether a path is one of the others, or lies in one."""
     places = [f"{str(other).rstrip('/')}/".replace("//", "/") for other in others]
     return f"{path}/".replace("//", "/").startswith(tuple(places))

@@ -1,4 +1,4 @@
-"""A driver that plays turns from a script: for tests and demonstrations, without a model."""
+"""A driver that plays turns from a script: for tests and demonstrations, without a model or a key."""
 
 from __future__ import annotations
 

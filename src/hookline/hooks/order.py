@@ -1,6 +1,7 @@
 """The order of the hooks of a point: by tier, then `before=` and `after=`, then priority, then registration.
 
-In a child run, the hooks of the runs above come first in their tier (`Plans` in `definition/definition.py`).
+`agent.explain()` shows it with the reasons (`inspection/explain.py`). In a child run, the hooks of the runs above come
+first in their tier (`Plans` in `definition/definition.py`).
 """
 
 from __future__ import annotations

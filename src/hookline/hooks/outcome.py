@@ -22,7 +22,7 @@ Shown = TypeVar("Shown", bound=Context, contravariant=True)
 _logger = logging.getLogger("hookline.hooks")
 
 
-class _Decided:
+class _DecisionQueries:
     """Questions about what was decided."""
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class _Decided:
         return self.kind is Kind.ASK
 
 
-class HookOutcome(_Decided, msgspec.Struct, frozen=True):
+class HookOutcome(_DecisionQueries, msgspec.Struct, frozen=True):
     """A hook's answer. `context` carries what it changed along the way."""
 
     kind: Kind
@@ -90,7 +90,7 @@ class HookOutcome(_Decided, msgspec.Struct, frozen=True):
 _PROCEED = HookOutcome(Kind.PROCEED)
 
 
-class Result(_Decided, msgspec.Struct, Generic[C], frozen=True):
+class Result(_DecisionQueries, msgspec.Struct, Generic[C], frozen=True):
     """What all hooks at a point decided: the strictest verdict, which hook gave it, and the context they left."""
 
     context: C

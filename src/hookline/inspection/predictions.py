@@ -158,7 +158,7 @@ def predict_call(
     return said, " and ".join(dict.fromkeys(filter(None, obstacles)))
 
 
-class _Watched:
+class _UseWatcher:
     """Notes when something is looked at that only a run can know."""
 
     __slots__ = ()
@@ -169,7 +169,7 @@ class _Watched:
         return super().__getattribute__(name)
 
 
-class _WatchedCall(_Watched, ToolCall, frozen=True, kw_only=True):
+class _WatchedCall(_UseWatcher, ToolCall, frozen=True, kw_only=True):
     """A call of which only the tool is known."""
 
     open: frozenset[str] = frozenset({"args"})
@@ -179,7 +179,7 @@ class _WatchedCall(_Watched, ToolCall, frozen=True, kw_only=True):
 _OF_A_RUN = frozenset(ToolHookContext.__struct_fields__) - {"point", "tool_call"}
 
 
-class _WatchedContext(_Watched, ToolHookContext, frozen=True, kw_only=True):
+class _WatchedContext(_UseWatcher, ToolHookContext, frozen=True, kw_only=True):
     """A context with no run behind it."""
 
     open: frozenset[str] = _OF_A_RUN

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline.errors import JournalError, NewerRunError, StateVersionError
+from hookline.errors import DamagedRunError, NewerRunError, StateVersionError
 from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo
 from hookline.journal.stored_form import StoredForm
@@ -161,7 +161,7 @@ def check_chain(stored: StoredRun) -> None:
     """Raise for the first thing that is wrong."""
     damage = next(examine(stored), None)
     if damage is not None:
-        raise JournalError(f"the journal is damaged: {damage}.", remedy=DAMAGE_REMEDY)
+        raise DamagedRunError(f"the journal is damaged: {damage}.", remedy=DAMAGE_REMEDY)
 
 
 def decode_all(stored: StoredRun) -> list[Record]:
@@ -180,16 +180,16 @@ def decode_all(stored: StoredRun) -> list[Record]:
     return records
 
 
-DAMAGE_REMEDY = "Restore the file from a backup; journal.check() lists all damage, journal.delete(run_id) drops a run."
+DAMAGE_REMEDY = "Restore the journal from a backup; journal.check() lists damage, journal.delete(run_id) drops a run."
 
 
-class _Numbered(msgspec.Struct):
+class _RecordNumber(msgspec.Struct):
     seq: int
 
 
 def _seq(body: bytes) -> int | None:
     try:
-        return msgspec.json.decode(body, type=_Numbered).seq
+        return msgspec.json.decode(body, type=_RecordNumber).seq
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 

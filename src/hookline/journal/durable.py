@@ -215,7 +215,7 @@ def _with_text(messages: tuple[Message, ...], before: str, text: str) -> tuple[M
 # --- in a store ----------------------------------------------------------------------------------------
 
 
-class Stored(Durable):
+class StoredRecords(Durable):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits for them."""
 
     __slots__ = ("_claim", "_flushed", "_is_due", "_lost_steps", "_store", "_written")
@@ -286,11 +286,11 @@ class Stored(Durable):
             await _wait_for(written)
         written.result()
 
-    async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    async def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> StoredRecords:
         """In the same store. The child may have begun in a process that died."""
         async with _open_claim(self._store, run_id) as claim:
             known = await _records(self._store, run_id)
-            child = Stored(self._store, claim, known, (*self._listeners, *listeners))
+            child = StoredRecords(self._store, claim, known, (*self._listeners, *listeners))
             if not known and self.is_after_loss:
                 child._lost_steps = math.inf  # all of it may be lost
             return child
@@ -354,7 +354,7 @@ async def _records(store: JournalStore, run_id: str) -> list[Record]:
         return []
 
 
-async def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+async def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> StoredRecords:
     """The record of a new run."""
     async with _open_claim(store, run_id) as claim:
         if await _records(store, run_id):
@@ -362,10 +362,12 @@ async def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...
                 f"run '{run_id}' is in the journal already.",
                 remedy="Continue it: agent.resume(run_id). Or give the new run another run_id=.",
             )
-        return Stored(store, claim, [], listeners)
+        return StoredRecords(store, claim, [], listeners)
 
 
-async def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+async def reopen(
+    store: JournalStore, run_id: str, listeners: tuple[Listener, ...]
+) -> StoredRecords:
     """The record of a run that paused, or whose process died."""
     async with _open_claim(store, run_id) as claim:
-        return Stored(store, claim, await store.read(run_id), listeners)
+        return StoredRecords(store, claim, await store.read(run_id), listeners)

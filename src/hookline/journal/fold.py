@@ -142,22 +142,22 @@ def _known_states(journal: ReadsEarlier) -> dict[str, AgentState]:
 
 
 def _fold(records: Iterable[Record], before: AgentState | None) -> Story:
-    folding = _Folding(before)
+    state_fold = _StateFold(before)
     for record in without_ends_taken_back(records):
-        folding.add(record)
-    if folding.state is None or folding.settled is None:
+        state_fold.add(record)
+    if state_fold.state is None or state_fold.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")
     return Story(
-        state=folding.state,
-        settled=folding.settled,
-        tail=tuple(folding.tail),
-        is_finished=folding.is_finished,
-        unsettled_seconds=folding.seconds,
-        queued=folding.queued,
+        state=state_fold.state,
+        settled=state_fold.settled,
+        tail=tuple(state_fold.tail),
+        is_finished=state_fold.is_finished,
+        unsettled_seconds=state_fold.seconds,
+        queued=state_fold.queued,
     )
 
 
-class _Folding:
+class _StateFold:
     """The story so far. `before` is the state of the run that it continues."""
 
     def __init__(self, before: AgentState | None) -> None:

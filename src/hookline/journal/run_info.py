@@ -103,7 +103,7 @@ def session_info(entry: RunInfo) -> SessionInfo:
     if status is None:
         raise JournalError(
             f"the journal is damaged: session '{entry.session_id}' has the status '{entry.status}' of a run.",
-            remedy="Restore the file from a backup; journal.check() lists all damage.",
+            remedy="Restore the journal from a backup; journal.check() lists all damage.",
         )
     return SessionInfo(
         id=entry.session_id,

@@ -267,7 +267,7 @@ _TALKERS = ("httpx2", "mcp.client.streamable_http")
 _FORMATTER = logging.Formatter()
 
 
-class _Hiding(logging.Filter):
+class _KeyFilter(logging.Filter):
     """Lets everything pass, with keys hidden."""
 
     def __init__(self, server: McpServer, target: Endpoint) -> None:
@@ -290,15 +290,15 @@ class _Hiding(logging.Filter):
 @contextlib.contextmanager
 def quiet_about(server: McpServer, target: Endpoint) -> Iterator[None]:
     """Keep the keys of a server out of what the libraries below log about it."""
-    hiding = _Hiding(server, target)
+    key_filter = _KeyFilter(server, target)
     loggers = [logging.getLogger(name) for name in _TALKERS]
     for logger in loggers:
-        logger.addFilter(hiding)
+        logger.addFilter(key_filter)
     try:
         yield
     finally:
         for logger in loggers:
-            logger.removeFilter(hiding)
+            logger.removeFilter(key_filter)
 
 
 # --- the server as its tools see it -------------------------------------------------------------

@@ -67,7 +67,7 @@ class ServerCommand(msgspec.Struct, frozen=True):
         """What it is bound to and has changed since it was pinned, in words; empty if nothing has."""
         if self.pinned is None:
             return ""
-        from hookline.command_hooks.runner import describe_change  # takes a while to load
+        from hookline.command_hooks.trusted_files import describe_change  # takes a while to load
 
         return describe_change(*self.pinned)
 

@@ -1,14 +1,14 @@
 """Recorded runs, driven again: the same run, or what other hooks would have said to it."""
 
 from hookline.playback.backtests import backtest
-from hookline.playback.replays import Difference, Replayed, replay
+from hookline.playback.replays import Difference, ReplayResult, replay
 from hookline.playback.report import (
     BacktestReport,
     Change,
     HookReport,
     Latency,
-    Unfollowed,
-    Unjudged,
+    UnfollowedRun,
+    UnjudgedHooks,
 )
 
 __all__ = [
@@ -17,9 +17,9 @@ __all__ = [
     "Difference",
     "HookReport",
     "Latency",
-    "Replayed",
-    "Unfollowed",
-    "Unjudged",
+    "ReplayResult",
+    "UnfollowedRun",
+    "UnjudgedHooks",
     "backtest",
     "replay",
 ]

@@ -46,8 +46,8 @@ from hookline.playback.report import (
     HookCounts,
     HookKey,
     HookReport,
-    Unfollowed,
-    Unjudged,
+    UnfollowedRun,
+    UnjudgedHooks,
     latency,
 )
 from hookline.playback.run_selection import recordings_of, select_runs
@@ -130,8 +130,8 @@ class Backtest:
         self._recorded = HookCounts()
         self._tiers: dict[HookKey, str] = {}
         self._changes: list[Change] = []
-        self._unjudged: list[Unjudged] = []
-        self._unfollowed: list[Unfollowed] = []
+        self._unjudged: list[UnjudgedHooks] = []
+        self._unfollowed: list[UnfollowedRun] = []
         self._runs = self._children = self._decisions = self._calls = 0
 
     async def run(self, playback: Playback, run_id: str) -> None:
@@ -141,7 +141,7 @@ class Backtest:
             await playback.play(run_id)
         except Exception as error:
             words = in_words(error) if isinstance(error, HooklineError) else repr(error)
-            self._unfollowed.append(Unfollowed(run_id, words))
+            self._unfollowed.append(UnfollowedRun(run_id, words))
         if playback.divergence is not None:
             at, then = playback.divergence.at, playback.divergence.source.comparison.then
             where = (
@@ -150,7 +150,7 @@ class Backtest:
                 else "its end"
             )
             why = f"the record could not be followed after {where}"
-            self._unfollowed.append(Unfollowed(playback.divergence.source.run_id, why))
+            self._unfollowed.append(UnfollowedRun(playback.divergence.source.run_id, why))
         self._take_in(playback)
 
     def _take_in(self, playback: Playback) -> None:
@@ -167,7 +167,7 @@ class Backtest:
             if judged.from_record:
                 point, step, call_id = judged.place
                 self._unjudged.append(
-                    Unjudged(
+                    UnjudgedHooks(
                         run=judged.run_id,
                         step=step,
                         point=point,

@@ -27,7 +27,7 @@ from hookline.state import (
     ToolSpec,
     freeze_dict,
 )
-from hookline.tools import AnyTool, Effect, Tool, Toolbox, Validated
+from hookline.tools import AnyTool, Effect, Tool, Toolbox, ValidArguments
 from hookline.tools.arguments import GivenArguments
 
 _SHOWN = {
@@ -285,10 +285,10 @@ class RecordedTool(Tool[..., Any], frozen=True, eq=False, weakref=True):
 
     check: Callable[[ToolCall], FrozenDict] = freeze_args
 
-    def validate_call(self, call: ToolCall) -> Validated:
+    def validate_call(self, call: ToolCall) -> ValidArguments:
         """The arguments as they were then; what was refused then is refused again."""
         args = self.check(call)
-        return Validated(args, args)
+        return ValidArguments(args, args)
 
 
 def make_recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox) -> Toolbox:

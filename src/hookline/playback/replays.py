@@ -63,7 +63,7 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{where}{self.what}{call}:\n{body}{reasons}"
 
 
-class Replayed(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """What came of a replay: `assert replayed.identical, replayed`."""
 
     run_id: str
@@ -155,7 +155,7 @@ async def replay(
     *,
     children: Mapping[str, Agent] = EMPTY,
     run_hooks: bool = False,
-) -> Replayed:
+) -> ReplayResult:
     """Drive a recorded run again, with the answers and results on record, and compare.
 
     No model is asked, no tool runs, nothing is written. The agent's hooks in Python do run; those that are commands,
@@ -170,7 +170,7 @@ async def replay(
     _refuse_child(playback.source(run_id).recording.started)
     result = await playback.play(run_id)
     divergence = playback.divergence
-    return Replayed(
+    return ReplayResult(
         run_id=run_id,
         result=result,
         difference=None if divergence is None else _difference(divergence),

@@ -133,7 +133,7 @@ class HookReport(msgspec.Struct, frozen=True, kw_only=True):
     recorded_latency: Latency = Latency()
 
 
-class Unjudged(msgspec.Struct, frozen=True, kw_only=True):
+class UnjudgedHooks(msgspec.Struct, frozen=True, kw_only=True):
     """Hooks that could not be asked, because the journal does not keep what they would be shown."""
 
     run: str
@@ -143,7 +143,7 @@ class Unjudged(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[str, ...]
 
 
-class Unfollowed(msgspec.Struct, frozen=True):
+class UnfollowedRun(msgspec.Struct, frozen=True):
     """A run that could not be judged to its end, and why."""
 
     run: str
@@ -168,8 +168,8 @@ class BacktestReport(msgspec.Struct, frozen=True, kw_only=True):
     """How many tool calls they judged."""
     changes: tuple[Change, ...] = ()
     hooks: tuple[HookReport, ...] = ()
-    unjudged: tuple[Unjudged, ...] = ()
-    unfollowed: tuple[Unfollowed, ...] = ()
+    unjudged: tuple[UnjudgedHooks, ...] = ()
+    unfollowed: tuple[UnfollowedRun, ...] = ()
     not_asked: tuple[str, ...] = ()
     """Commands, addresses and models that were not asked, and may have changed since: they say what is on record."""
     around: tuple[str, ...] = ()

@@ -9,11 +9,18 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from hookline.redaction.readings import Span
-from hookline.secret_tables import HARMLESS_NAME, PLAIN_BACKSLASH, STRONG_NAMES, WEAK_NAMES
+from hookline.secret_tables import (
+    HARMLESS_ENDING,
+    HARMLESS_NAME,
+    PLAIN_BACKSLASH,
+    STRONG_NAMES,
+    WEAK_NAMES,
+)
 
 Strength = Literal["strong", "weak", ""]
 
 _LETTERS = re.compile(r"[^a-z0-9]")
+_NUMBER = re.compile(r"[_-]?[vV]?\d{1,3}$")
 
 _ASSIGNED = r"(?P<close>[\"'`]?)[ \t]{0,40}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,8}(?P<open>[\"'`]?)"
 
@@ -36,7 +43,7 @@ _IN_TEXT = re.compile(
         "connection[_-]?string", "key", "auth", "access[_-]?key[_-]?id", "webhook[_-]?url", "secret[_-]?key[_-]?base",
         "g(?:h|it(?:hub|lab))[_-]?pat", or_else="_(?:PASS|PAT)",
     )
-    + _ASSIGNED
+    + r"(?:[_-]?[vV]?\d{1,3}|_[A-Z][A-Z0-9_]{0,31})?" + _ASSIGNED
 )  # fmt: skip
 _ANY_QUOTE = re.compile(r"[\"'`]")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
@@ -48,6 +55,10 @@ _SHELL_WORD = re.compile(
     r"(?:[^\s\"'\\;|&<>()`]|\\(?![\"'][ \t]{0,4}[],}])\S|\\ |\$?'(?![ \t]{0,4}[],}])[^'\n]{0,500}'"
     r"|\"(?![ \t]{0,4}[],}])[^\"\n]{0,500}\"){1,1000}"
 )
+# What is alone on its line, or between quotes, is no command: there a shell's operators are letters of the value. Where
+# `;` or `&` leads to the next name, it is a form or a list of settings.
+_BEFORE_LONE = re.compile(r"(?:^|[\r\n\"'`])[ \t+-]{0,9}(?:export )?$")
+_REST_OF_LONE = re.compile(r"(?>(?:[^\s\"'`\\;&]|[;&](?!\w{1,64}=))+)(?=[\r\n\"'`]|$)")
 _DEFAULT = re.compile(r"\$\{\w{1,64}:?[-=+](?P<value>[^\s\"'`$\\(){}]{4,500})\}")
 _ONE_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
@@ -95,7 +106,8 @@ _PHRASE = re.compile(
 
 def is_secret_name(name: str) -> Strength:
     """Whether a field, a variable or a header of this name holds a secret: `strong`, `weak`, or not (empty)."""
-    plain = _LETTERS.sub("", name[-_LONGEST_NAME:].lower())
+    name = _NUMBER.sub("", name[-_LONGEST_NAME:])
+    plain = _LETTERS.sub("", name.lower())
     plain = plain[:-1] if plain.endswith(("ds", "ts", "ns", "ys", "es")) else plain
     # Of names in small letters, `first_pass` and its like are as frequent.
     if plain.endswith(STRONG_NAMES) or (name.isupper() and name.endswith("_PASS")):
@@ -104,7 +116,17 @@ def is_secret_name(name: str) -> Strength:
         return "weak"
     if plain.endswith(WEAK_NAMES) and not HARMLESS_NAME.search(plain):
         return "weak"
-    return ""
+    return "weak" if _is_variant(name) else ""
+
+
+def _is_variant(name: str) -> bool:
+    """Whether a variable has one of the strong names and says after it which one: `DB_PASSWORD_PROD`."""
+    parts = name.lower().split("_")
+    return (
+        name.isupper()
+        and not HARMLESS_ENDING.search(parts[-1])
+        and any("".join(parts[:end]).endswith(STRONG_NAMES) for end in range(1, len(parts)))
+    )
 
 
 def is_hidden(name: str, value: str) -> bool:
@@ -163,6 +185,7 @@ def named_spans(text: str) -> Iterator[Span]:
         strength = is_secret_name(name)
         span = _value_span(values, found, name, strength) if strength else None
         if span is not None:
+            span = _with_rest(text, found, name, *span)
             values.skip(span[1])
             is_literal = bool(found["close"]) and not found["open"]
             # After a quoted name, a bare value is a number, and the mark has to be quoted.
@@ -263,15 +286,28 @@ def _value_span(
     return (start, end) if is_secret else None
 
 
+def _with_rest(text: str, found: re.Match[str], name: str, start: int, end: int) -> tuple[int, int]:
+    """A value without quotes, and what follows it directly where no shell reads it."""
+    begin = text.rfind(name, 0, found.end())
+    is_variable = _is_variable(found[0], name) and not found["close"] and not found["open"]
+    if not is_variable or not _BEFORE_LONE.search(text, max(0, begin - _LONGEST_NAME), begin):
+        return start, end
+    rest = _REST_OF_LONE.match(text, end)
+    return start, rest.end() if rest else end
+
+
 def _is_variable(head: str, name: str) -> bool:
     """Whether a name and what follows it are written as a shell sets a variable: `NAME=`."""
     return name.isupper() and "=" in head and " " not in head
 
 
 def _is_token_variable(head: str, name: str, value: str) -> bool:
-    """Whether a variable that ends in `TOKEN`, `AUTH` or `_PAT` has a value that is no plain word and no number."""
+    """Whether a variable that ends in `TOKEN`, `AUTH` or `_PAT`, or a variant, has a value that is no plain word and no
+    number.
+    """
     is_mixed = _WITH_DIGIT.search(value) and _WITH_LETTER.search(value)
-    is_named = name.endswith(("TOKEN", "AUTH", "_PAT")) and not HARMLESS_NAME.search(name.lower())
+    is_token = name.endswith(("TOKEN", "AUTH", "_PAT")) and not HARMLESS_NAME.search(name.lower())
+    is_named = is_token or _is_variant(name)
     return bool(_is_variable(head, name) and is_named and is_mixed and len(value) >= 6)
 
 

@@ -64,11 +64,11 @@ def find_in_readings(text: str, find: Find, *, is_local: bool = True) -> Iterato
     if not _MAY_HIDE.search(text):
         return
     for colour in (_ESCAPE, ""):
-        current, decoded = text, list[_Decoded]()
+        current, decoded = text, list[_DecodedText]()
         for encoded in (_COLOUR, *[_ENCODED] * _MOST_LEVELS):
             if not encoded.search(current):
                 continue
-            decoded.append(_Decoded(current, encoded, colour))
+            decoded.append(_DecodedText(current, encoded, colour))
             current = decoded[-1].text
             is_near = is_local and not _FAR.search(current)
             near = decoded[-1].near_changes() if is_near else [(0, len(current))]
@@ -93,7 +93,7 @@ def _find_within(
     return spans
 
 
-class _Decoded:
+class _DecodedText:
     """A text without one level of encoding, and where its letters are in the text that was encoded."""
 
     def __init__(self, encoded: str, pattern: re.Pattern[str], colour: str) -> None:

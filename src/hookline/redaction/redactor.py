@@ -24,7 +24,7 @@ from hookline.redaction.names import (
     spans_behind,
 )
 from hookline.redaction.readings import MARGIN, Span, find_in_readings
-from hookline.redaction.secret_encodings import Spelled, cuts_in
+from hookline.redaction.secret_encodings import SecretPatterns, cuts_in
 from hookline.redaction.tokens import kubernetes_spans, tokens_in
 
 Values: TypeAlias = Iterable[str] | Mapping[str, str]
@@ -69,7 +69,7 @@ class Redactor:
                 known[value] = name
         for value, name in known.items():
             _check(value, name)
-        self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
+        self._known = {value: (_kind(name), SecretPatterns(value)) for value, name in known.items()}
         self._patterns = tuple(
             (_kind(kind), _compile(kind, each))
             for kind, each in _check_patterns(patterns or {}).items()
@@ -118,7 +118,7 @@ class Redactor:
         )
         if is_ordinary or secret in self._known or len(self._known) >= _MOST_LEARNT:
             return
-        self._known = {**self._known, secret: ("secret", Spelled(secret))}
+        self._known = {**self._known, secret: ("secret", SecretPatterns(secret))}
         self._clean.clear()
 
     def value(self, value: Any, *, by_name: bool = True, by_field: bool = True) -> Any:

@@ -34,7 +34,7 @@ def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
     )
 
 
-class Spelled:
+class SecretPatterns:
     """A secret to search for. Cheap tests come first: most texts do not contain it."""
 
     def __init__(self, secret: str) -> None:

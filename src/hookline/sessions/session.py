@@ -59,7 +59,7 @@ from hookline.journal import (
     SessionTitled,
     fold_session,
 )
-from hookline.journal.durable import Stored
+from hookline.journal.durable import StoredRecords
 from hookline.journal.record import start_of
 from hookline.journal.session import stream_of
 from hookline.sessions.conversation import (
@@ -605,7 +605,7 @@ class HeldSession:
         self._claim = claim
         self._story = story
         self._clock = clock
-        self._durable: Stored | None = None
+        self._durable: StoredRecords | None = None
 
     @property
     def story(self) -> SessionStory:
@@ -636,11 +636,11 @@ class HeldSession:
             for number, (kind, fields) in enumerate(made)
         ]
 
-    async def durable(self, listeners: tuple[Listener, ...]) -> Stored:
+    async def durable(self, listeners: tuple[Listener, ...]) -> StoredRecords:
         """The session's records in the place of a run's, for hooks that are called between runs."""
         # Kept, because it gives the claim back when it is garbage.
         records = await _read_records(self.journal, self.story.session_id)
-        self._durable = Stored(self.journal, self._claim, records, listeners)
+        self._durable = StoredRecords(self.journal, self._claim, records, listeners)
         return self._durable
 
 

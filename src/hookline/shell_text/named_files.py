@@ -77,7 +77,7 @@ class CommandWords(NamedTuple):
     commands: tuple[tuple[str, ...], ...]
 
 
-def read_command(
+def find_command_words(
     command: str | Sequence[str],
     variables: Mapping[str, str],
     values: Iterable[str] = (),
@@ -90,11 +90,11 @@ def read_command(
     """
     line = command if isinstance(command, str) else tuple(command)
     known = {"HOME": os.path.expanduser("~"), **variables}
-    return _read_command(line, tuple(known.items()), tuple(values), is_readable)
+    return _find_command_words(line, tuple(known.items()), tuple(values), is_readable)
 
 
 @lru_cache(maxsize=256)
-def _read_command(
+def _find_command_words(
     line: str | tuple[str, ...],
     variables: tuple[tuple[str, str], ...],
     values: tuple[str, ...],

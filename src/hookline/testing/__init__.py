@@ -10,7 +10,7 @@ from hookline.testing.provider_suite import (
     check_provider,
     provider_cases,
 )
-from hookline.testing.recorder import Blocked, Recorder, Visit, transcript
+from hookline.testing.recorder import BlockedAction, Recorder, Visit, transcript
 from hookline.testing.report import Deviation, Report, SuiteReport
 from hookline.testing.store_setup import StoreSubject
 from hookline.testing.store_suite import StoreCase, check_store, store_cases
@@ -24,7 +24,7 @@ from hookline.testing.wire import (
 )
 
 __all__ = [
-    "Blocked",
+    "BlockedAction",
     "Cassette",
     "Deviation",
     "Failure",

@@ -99,11 +99,11 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
         if not answer.status:
             await _silence(request)
         return httpx2.Response(
-            answer.status, headers=answer.headers, stream=_Played(answer, request)
+            answer.status, headers=answer.headers, stream=_RecordedBody(answer, request)
         )
 
 
-class _Played(httpx2.AsyncByteStream):
+class _RecordedBody(httpx2.AsyncByteStream):
     """A recorded body. Others get their turn between its pieces, as they would while a network is waited for."""
 
     def __init__(self, answer: RecordedAnswer, request: httpx2.Request) -> None:

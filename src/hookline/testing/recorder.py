@@ -51,7 +51,7 @@ class Visit(msgspec.Struct, frozen=True):
     hooks: tuple[HookRan, ...] = ()
 
 
-class Blocked(msgspec.Struct, frozen=True):
+class BlockedAction(msgspec.Struct, frozen=True):
     """Something that was prevented, by whom and why."""
 
     point: str
@@ -76,7 +76,7 @@ class Recorder:
         """Forget everything."""
         self.records: list[Record] = []
         self._visits: list[Visit] = []
-        self._blocked: list[Blocked] = []
+        self._blocked: list[BlockedAction] = []
         self._outer: list[str] = []
         self._states: dict[str, AgentState] = {}
         self._at_point: dict[str, list[HookRan]] = {}
@@ -111,7 +111,7 @@ class Recorder:
         return [(call.name, thaw(call.args)) for call in ran]
 
     @property
-    def blocked(self) -> tuple[Blocked, ...]:
+    def blocked(self) -> tuple[BlockedAction, ...]:
         """What was prevented, by whom and why."""
         return tuple(self._blocked)
 
@@ -175,7 +175,7 @@ class Recorder:
         self._visits.append(Visit(ctx.point.value, state.run_id, *here, at_point))
         if verdict.kind >= Kind.BLOCK and not _is_old_news(ctx):
             by, reason = verdict.decided_by, verdict.reason
-            self._blocked.append(Blocked(ctx.point.value, by, reason, tool, verdict.label))
+            self._blocked.append(BlockedAction(ctx.point.value, by, reason, tool, verdict.label))
 
     def _hear(self, record: Record) -> None:
         if not self._is_new(record, record.run_id):
@@ -196,7 +196,7 @@ class Recorder:
         if decision is not None and decision.answer is Answer.DENY:
             tool = self._asked[record.approval_id].name
             self._blocked.append(
-                Blocked("permission_request", record.by, decision.reason, tool, "deny")
+                BlockedAction("permission_request", record.by, decision.reason, tool, "deny")
             )
 
 

@@ -1,6 +1,6 @@
 """What an agent can do: typed functions, their schemas, and the check their arguments pass."""
 
-from hookline.tools.arguments import Validated
+from hookline.tools.arguments import ValidArguments
 from hookline.tools.context import ToolContext
 from hookline.tools.tool import AnyTool, Effect, Tool, Toolbox, as_tool, tool
 
@@ -10,7 +10,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Toolbox",
-    "Validated",
+    "ValidArguments",
     "as_tool",
     "tool",
 ]

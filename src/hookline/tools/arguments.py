@@ -15,7 +15,7 @@ from hookline.errors import NotJSONError, ToolArgumentsError
 from hookline.state import FrozenDict, JSONValue, freeze, freeze_dict
 
 
-class Validated(msgspec.Struct, frozen=True):
+class ValidArguments(msgspec.Struct, frozen=True):
     """Arguments that fit."""
 
     args: FrozenDict
@@ -27,8 +27,8 @@ class Validated(msgspec.Struct, frozen=True):
 class ArgumentCheck(Protocol):
     """What a tool needs of the check of its arguments."""
 
-    def validate(self, args: Mapping[str, Any]) -> Validated:
-        """Check arguments, or raise `ToolArgumentsError`. Validating `Validated.args` again changes nothing."""
+    def validate(self, args: Mapping[str, Any]) -> ValidArguments:
+        """Check arguments, or raise `ToolArgumentsError`. Validating `ValidArguments.args` again changes nothing."""
         ...
 
     def are_complete(self, args: FrozenDict) -> bool:
@@ -49,10 +49,10 @@ class GivenArguments:
         """They are always checked: a foreign schema may say anything."""
         return False
 
-    def validate(self, args: Mapping[str, Any]) -> Validated:
+    def validate(self, args: Mapping[str, Any]) -> ValidArguments:
         """Check, or raise a `ToolArgumentsError` that a model can act on."""
         given = _freeze_args(args, self._tool)
-        return Validated(given, self._check(given))
+        return ValidArguments(given, self._check(given))
 
 
 def _freeze_args(args: Mapping[str, Any], tool: str) -> FrozenDict:
@@ -137,13 +137,13 @@ class Arguments:
             if _is_mutable(value, is_opaque=name in defaults.opaque)
         }
 
-    def validate(self, args: Mapping[str, Any]) -> Validated:
-        """Check and coerce, or raise `ToolArgumentsError`. Validating `Validated.args` again changes nothing."""
+    def validate(self, args: Mapping[str, Any]) -> ValidArguments:
+        """Check and coerce, or raise `ToolArgumentsError`. Validating `ValidArguments.args` again changes nothing."""
         if type(args) is FrozenDict and self._is_exact(args):
             filled = (
                 args if len(args) == len(self._template) else FrozenDict({**self._template, **args})
             )
-            return Validated(filled, filled)
+            return ValidArguments(filled, filled)
         given = self._freeze_given(args)
         values = self._parse(given)
         view = self._view(given, values)
@@ -151,7 +151,7 @@ class Arguments:
         for name, default in self._mutable.items():
             if name not in values:  # a function may change its arguments, and never its defaults
                 whole[name] = copy.deepcopy(default)
-        return Validated(FrozenDict({**self._template, **view}), whole)
+        return ValidArguments(FrozenDict({**self._template, **view}), whole)
 
     def are_complete(self, args: FrozenDict) -> bool:
         """Whether these are all the arguments, and the very values the function gets: then nothing needs doing."""

@@ -19,7 +19,7 @@ from hookline.option_checks import check_count, check_positive
 from hookline.state import ToolCall, ToolSpec
 from hookline.tools.arguments import (
     ArgumentCheck,
-    Validated,
+    ValidArguments,
     closest,
     did_you_mean,
     malformed_error,
@@ -101,11 +101,11 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
         given = self.pure_with
         return bool(given) and all(args.get(name) == value for name, value in given.items())
 
-    def validate(self, args: Mapping[str, Any]) -> Validated:
+    def validate(self, args: Mapping[str, Any]) -> ValidArguments:
         """Check and coerce arguments, or raise a `ToolArgumentsError` that a model can act on."""
         return self.arguments.validate(args)
 
-    def validate_call(self, call: ToolCall) -> Validated:
+    def validate_call(self, call: ToolCall) -> ValidArguments:
         """The same for a call, whose arguments may not be JSON."""
         if call.malformed:
             raise malformed_error(

@@ -26,6 +26,7 @@ from hookline.agent import Agent
 from hookline.agent.children import fail_idle
 from hookline.agent.resume import SessionMembership
 from hookline.errors import (
+    DamagedRunError,
     HooklineError,
     JournalError,
     NewerRunError,
@@ -339,6 +340,11 @@ class BaseWorker(ABC):
             return True  # it was deleted
         except NewerRunError:
             raise CannotDrive("", place_of_newer(self.info.record_version)) from None
+        except DamagedRunError as error:
+            # Nothing can be appended to it, so it cannot be ended as failed. It is found again after it was restored.
+            about = {"run_id": run_id, "error": str(error)}
+            _log.error("run '%s' is left as it is: %s", run_id, error, extra={"hookline": about})
+            return True
         if not await self._is_at_rest(run_id, records):
             if not await self._continue(run_id, records):
                 return True

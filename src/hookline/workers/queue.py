@@ -26,6 +26,7 @@ from hookline.agent.children import take_back_end
 from hookline.agent.result import RunResult, restore_result
 from hookline.errors import (
     AccessDeniedError,
+    DamagedRunError,
     JournalError,
     NewerRunError,
     QueueFullError,
@@ -414,6 +415,8 @@ class QueueJournal(WorkersJournal):
                 why = await self._why_waiting(records, entries, workers)
             except NewerRunError:
                 why = "it was written by a newer Hookline, and no such worker has taken it"
+            except DamagedRunError as error:
+                why = error.message.rstrip(".")
             except UnknownRunError:
                 continue  # it was deleted meanwhile
             if why:
@@ -814,13 +817,15 @@ class QueueJournal(WorkersJournal):
         entries = [each for each in entries if not each.cause.startswith(_EXPIRY)]
         if queued.session and (before := await self._why_not_next(queued)):
             return before
-        if any(each.status == "PENDING" for each in entries):
+        missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
+        alive = {each.name for each in workers}
+        taken = [each for each in entries if each.status == "PENDING"]
+        if taken and not (missing and alive.isdisjoint(each.worker for each in taken)):
             return "a worker has taken it, and has not begun or is about to stop"
         if not entries:
             return f"it is in no queue: hookline resume {queued.run_id}"
         if all(each.status == "DELAYED" for each in entries):
             return "it is delayed"
-        missing = why_no_worker(workers, queued.queue, queued.agent_id, wanted_version(records))
         return missing or f"others are before it in queue '{queued.queue}', or its workers are full"
 
     async def _why_not_next(self, queued: RunQueued) -> str:

@@ -382,3 +382,10 @@ def test_a_change_is_made_once(
     assert answers[1].startswith(answer)
     assert (root / "notes.txt").read_text() == content
     assert answers[2].startswith(f"     1\t{content.splitlines()[0]}")
+
+
+def test_an_option_without_effect_warns(root: Path) -> None:
+    """Nobody believes that ripgrep is used. False is what happens, so it says nothing."""
+    Files(root, ripgrep=False)
+    with pytest.warns(DeprecationWarning, match=r"ripgrep=True\) has no effect: leave it out"):
+        Files(root, ripgrep=True)

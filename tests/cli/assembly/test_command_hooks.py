@@ -50,7 +50,7 @@ def test_a_command_of_the_user_needs_no_trust(place: Any) -> None:
     guard.write_text(_GUARD)
     own = place.home / ".config/hookline/config.toml"
     own.parent.mkdir(parents=True)
-    for match in ("read(*.txt)", "re*", "/^read$/"):
+    for match in ("read(*.txt)", "re*", "write*|read", "/^read$/"):
         own.write_text(
             f'[[hooks]]\non = "PreToolUse"\ncommand = ["sh", "{guard}"]\nmatch = "{match}"\n'
         )

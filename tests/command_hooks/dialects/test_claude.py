@@ -23,7 +23,7 @@ from hookline.command_hooks.dialect import all_dialects, dialect_named
 from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import response_of
 from hookline.command_hooks.handler import UNCHANGED, ProgramAnswer, ProgramResult
-from hookline.command_hooks.runner import is_harmless, read_reply
+from hookline.command_hooks.replies import is_harmless, read_reply
 from hookline.command_hooks.tools import result_of
 from hookline.journal import HookRan
 from hookline.sessions import Sessions

@@ -18,7 +18,7 @@ from hookline.capabilities import Bash
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramResult
-from hookline.command_hooks.runner import read_reply
+from hookline.command_hooks.replies import read_reply
 from hookline.testing import ScriptedDriver, call, calls, say
 
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")

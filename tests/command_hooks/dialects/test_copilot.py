@@ -14,7 +14,7 @@ from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramResult
-from hookline.command_hooks.runner import read_reply
+from hookline.command_hooks.replies import read_reply
 from hookline.testing import call, say
 
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")

@@ -9,7 +9,7 @@ import pytest
 from hookline.command_hooks import Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
-from hookline.command_hooks.runner import read_reply
+from hookline.command_hooks.replies import read_reply
 from hookline.state import ToolCall
 
 

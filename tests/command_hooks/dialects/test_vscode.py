@@ -17,7 +17,7 @@ from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.copilot import words_in
 from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
-from hookline.command_hooks.runner import read_reply
+from hookline.command_hooks.replies import read_reply
 from hookline.errors import UsageError
 from hookline.state import ToolCall
 from hookline.testing import call, say

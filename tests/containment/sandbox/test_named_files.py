@@ -567,3 +567,32 @@ def test_hooks_that_are_the_work_directory_itself_are_refused(work: Path, gitcon
     gitconfig.write_text(f"[core]\n\thooksPath = {work}\n")
     with pytest.raises(SandboxError, match=r"other programs obey .* leads to"):
         Sandbox(work, "required").run_sync("true")
+
+
+def _set_hooks(gitconfig: Path, hooks: Path) -> None:
+    gitconfig.write_text(f"[core]\n\thooksPath = {hooks}\n")
+
+
+@needs_bubblewrap
+async def test_what_the_user_names_while_a_command_runs_counts_for_the_next(
+    work: Path, gitconfig: Path
+) -> None:
+    """A command in the background does not keep later ones from seeing new links and settings of the user."""
+    (work / "rules").write_text("as it was")
+    sandbox = Sandbox(work, "required")
+    first = await sandbox.start("sleep 60", on_output=lambda _: None)
+    try:
+        link = gitconfig.parent / ".claude" / "settings.json"
+        link.parent.mkdir()
+        link.symlink_to(work / "rules")
+        _set_hooks(gitconfig, work / "team")
+        second = await sandbox.run("echo evil > rules; mkdir team; touch team/pre-commit")
+        assert link.read_text() == "as it was"
+        assert second.set_aside == ("team.from-command",)
+        _set_hooks(gitconfig, work)
+        with pytest.raises(SandboxError, match=r"other programs obey .* leads to"):
+            await sandbox.run("true")
+    finally:
+        first.kill()
+        await first.wait()
+    assert (work / "rules").read_text() == "as it was"

@@ -19,7 +19,7 @@ from hookline.agent.calls.execution import (
     use_tools,
 )
 from hookline.agent.children import recount_hook_work
-from hookline.agent.error_handling import Unrecovered, ask_in_step, on_error
+from hookline.agent.error_handling import UnrecoveredError, ask_in_step, on_error
 from hookline.agent.loop.step import (
     begin_step,
     finish_step,
@@ -341,7 +341,7 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     ctx = run.context(HookPoint.BEFORE_STEP, step_index=run.step_index or 0)
     try:
         result = await ask_in_step(run, plan, ctx)
-    except Unrecovered as error:
+    except UnrecoveredError as error:
         return failure_ending(run, error.exception)
     if result is not None and result.is_blocked:
         return refusal_ending(run, result, StopReason.STEP_REFUSED)
@@ -371,7 +371,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
                 await take_turn(run)
                 if step.response is not None and step.response.calls:
                     await use_tools(run)
-        except Unrecovered as error:
+        except UnrecoveredError as error:
             failure = error.exception if error.action is ErrorAction.STOP else None
             if failure is None:
                 _continue_after(run, error.exception)
@@ -413,7 +413,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     except asyncio.CancelledError:
         finish_step(run, made, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
-    except Unrecovered as error:
+    except UnrecoveredError as error:
         finish_step(run, made, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
         return failure_ending(run, error.exception)
 
@@ -455,7 +455,7 @@ async def _end_step(run: Run, reason: StopReason, why: str) -> None:
         await _after_step(run, step)
     except asyncio.CancelledError as error:
         interrupted = error
-    except Unrecovered:
+    except UnrecoveredError:
         pass  # it is on record; what ended the step stays the reason
     finish_step(run, step, _no_outcome(run, reason, why))
     if interrupted is not None:
@@ -514,7 +514,7 @@ NOT_MADE = "the hook around the step did not run the step"
 MADE_AGAIN = "a hook around the step runs another step"
 
 
-class _Paused(BaseException):
+class _StepPause(BaseException):
     """The step waits for a person, so the code of the hooks behind `next` does not run. They cannot catch this."""
 
 
@@ -524,7 +524,7 @@ async def make_wrapped_step(run: Run, make: MakeStep) -> Ending | None:
     outcome: ContinuationOutcome | None = None
     try:
         await step.make()
-    except _Paused:
+    except _StepPause:
         pass
     except HookError as error:
         decision = await on_error(run, error, ErrorClass.HOOK)
@@ -572,7 +572,7 @@ class _WrappedStep:
         # What hooks changed before the step belongs to it: if the process dies in it, they change it again.
         self.ending = await self._make_step(run, before)
         if self.ending is not None and self.ending.status is RunStatus.PAUSED:
-            raise _Paused
+            raise _StepPause
         made = run.state.last_step if run.state.step_count > ctx.step_index else None
         return run.context(HookPoint.AROUND_STEP, step_index=run.step_index or 0, step=made)
 

@@ -1,7 +1,7 @@
 """Why a run stops, and how: whether there is another step, the reason, and the way out that every run takes.
 
 The way out is output, agent_failed, execution_end, session_end, the result. The reasons to stop are in
-`state/continuation.py`.
+`state/continuation.py`; `RunResult.explain()` says in words which it was.
 """
 
 from __future__ import annotations

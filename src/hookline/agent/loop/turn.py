@@ -8,7 +8,7 @@ from typing import Any
 from hookline._aio import is_being_cancelled
 from hookline.agent.checks import check_changes, check_kind, check_response, is_plain
 from hookline.agent.error_handling import (
-    Unrecovered,
+    UnrecoveredError,
     on_error,
     on_success,
     repeat_recorded_failure,
@@ -132,7 +132,7 @@ async def try_again(
             return decision.value, True
         if decision.action is not ErrorAction.RETRY:
             await _show_observers(run, request)
-            raise Unrecovered(error, decision.action) from error
+            raise UnrecoveredError(error, decision.action) from error
         await run.sleep(decision.delay)
         if run.token.is_cancelled:
             raise asyncio.CancelledError

@@ -23,7 +23,7 @@ from hookline.capabilities.bash.output import (
 )
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
-from hookline.containment.sandbox import Place, emptied_directories, inside_any
+from hookline.containment.sandbox import Place, emptied_directories, is_inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
@@ -204,7 +204,9 @@ class CommandRunner:
         """Whether a command in this place would find the directory that an earlier one was left in."""
         sandbox, path = self.sandbox, self.sandbox.root / kept
         place = sandbox.place_of(asked)
-        is_ours = inside_any(path, emptied_directories()) and not inside_any(path, sandbox.writable)
+        is_ours = is_inside_any(path, emptied_directories()) and not is_inside_any(
+            path, sandbox.writable
+        )
         if place == "host" or not is_ours:
             return path.is_dir()
         if place == "read-only":  # /tmp and its like are new for every command
@@ -212,7 +214,9 @@ class CommandRunner:
         # What a command sees as /tmp is a directory of its own, if it is one that lasts.
         tmp = sandbox.paths.tmp
         return (
-            tmp is not None and inside_any(path, [_TMP]) and (tmp / path.relative_to(_TMP)).is_dir()
+            tmp is not None
+            and is_inside_any(path, [_TMP])
+            and (tmp / path.relative_to(_TMP)).is_dir()
         )
 
     def is_outside(self, request: CommandRequest) -> bool:

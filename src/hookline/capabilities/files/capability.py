@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal, Unpack
 
@@ -63,7 +64,7 @@ class Files:
     - `read_only`: without `write` and `edit`, here and in child runs.
     - `must_read`: `write` refuses to replace a file that was not read in this run, or that has changed since.
     - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
-    - `ripgrep`: accepted for older configurations, and without effect.
+    - `ripgrep`: without effect, until version 0.2 removes it; True warns.
     - `protected`, `secret`: names that cannot be changed, and names that cannot be read either; see `FileJail`.
     - `ask`: names whose change a person is asked about: files that agents obey or programs run, and that people ask
       agents to write, such as `AGENTS.md` and `.pre-commit-config.yaml`.
@@ -82,7 +83,7 @@ class Files:
         read_only: bool = False,
         must_read: bool = True,
         gitignore: bool = True,
-        ripgrep: bool = False,  # noqa: ARG002 - older configurations have it
+        ripgrep: bool = False,
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
         ask: Iterable[str] = INSTRUCTIONS | INSTRUCTIONS_BELOW | PROJECT_CONFIGURATION,
@@ -91,6 +92,12 @@ class Files:
         fsync: bool = False,
         seconds: float = 20.0,
     ) -> None:
+        if ripgrep:
+            warnings.warn(
+                "Files(ripgrep=True) has no effect: leave it out. Version 0.2 removes it.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         self.ask = _plain_names(ask, "ask")
         self.jail = _jail(root, protected, secret, self.ask)
         names = check_names("Files", "show", show, '".env"')

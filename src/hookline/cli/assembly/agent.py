@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from hookline.agent import Agent, AgentBuilder
-from hookline.cli.assembly.capabilities import capabilities_of
+from hookline.cli.assembly.capabilities import make_capabilities
 from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
 from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
@@ -182,7 +182,7 @@ def _equip(builder: AgentBuilder | None, settings: Settings, additions: AgentAdd
         limited = msgspec.structs.replace(
             settings, configuration=msgspec.structs.replace(configuration, capabilities=tables)
         )
-        for capability in capabilities_of(limited, additions.folder, []):
+        for capability in make_capabilities(limited, additions.folder, []):
             builder.with_capability(capability)
     limits = {str(path[1]) for path in flags if path[0] == "limits"}
     if limits:
@@ -219,7 +219,7 @@ async def _configure(
         for warning in commands.warnings:
             if warning not in reported:
                 additions.warn(warning)
-    for capability in capabilities_of(settings, additions.folder, skipped, commands):
+    for capability in make_capabilities(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)
     for text in skipped:
         additions.note(text)

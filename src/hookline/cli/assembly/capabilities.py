@@ -89,32 +89,34 @@ class _Switch(Table, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-def _has_sources(kind: Any) -> bool:
-    parameters = inspect.signature(kind).parameters.values()
+def _has_sources(factory: Any) -> bool:
+    parameters = inspect.signature(factory).parameters.values()
     return any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
 
 
-def _table_of(kind: Any) -> type[msgspec.Struct]:
+def _table_of(factory: Any) -> type[msgspec.Struct]:
     """The table of a capability in a file, with its options: made from the signature of its class."""
-    parameters = inspect.signature(kind).parameters
-    kinds = {
-        name: _option_type(kind, name)
+    parameters = inspect.signature(factory).parameters
+    option_types = {
+        name: _option_type(factory, name)
         for name, each in parameters.items()
         if name != "commands" and each.kind not in _NOT_OPTIONS
     }
-    if _has_sources(kind):
-        kinds["sources"] = str | list[str]
-    fields = [(name, each | msgspec.UnsetType, msgspec.UNSET) for name, each in kinds.items()]
+    if _has_sources(factory):
+        option_types["sources"] = str | list[str]
+    fields = [
+        (name, each | msgspec.UnsetType, msgspec.UNSET) for name, each in option_types.items()
+    ]
     return msgspec.defstruct("Options", fields, bases=(_Switch,), frozen=True, kw_only=True)
 
 
-def _option_type(kind: Any, option: str) -> Any:
+def _option_type(factory: Any, option: str) -> Any:
     """The type of an option; `Any` if only the class itself can check it."""
 
     def carrier() -> None: ...
 
-    is_class = isinstance(kind, type)
-    constructor = kind.__init__ if is_class else kind
+    is_class = isinstance(factory, type)
+    constructor = factory.__init__ if is_class else factory
     carrier.__annotations__ = {"it": getattr(constructor, "__annotations__", {}).get(option, Any)}
     try:
         hint = typing.get_type_hints(carrier, getattr(constructor, "__globals__", {}))["it"]
@@ -143,13 +145,13 @@ def _plain_type(hint: Any) -> Any:
     return dict if is_ours or (origin or hint) in (dict, abc.Mapping) else Any
 
 
-def options_schema(kind: Any) -> dict[str, Any]:
+def options_schema(factory: Any) -> dict[str, Any]:
     """The JSON schema of a capability's table."""
-    table = _table_of(kind)
+    table = _table_of(factory)
     schema: dict[str, Any] = msgspec.json.schema(table)["$defs"][table.__name__]
     return {
         "type": "object",
-        "description": (inspect.getdoc(kind) or "").partition("\n")[0],
+        "description": (inspect.getdoc(factory) or "").partition("\n")[0],
         "properties": schema["properties"],
         "additionalProperties": False,
     }
@@ -173,7 +175,7 @@ def check_capability(name: str, options: dict[str, Any]) -> None:
 # --- making them --------------------------------------------------------------------------------------
 
 
-def capabilities_of(
+def make_capabilities(
     settings: Settings, folder: Path, skipped: list[str], commands: Any = None
 ) -> Iterator[Any]:
     """Make each capability that is enabled. A default one that cannot work here is skipped and reported.
@@ -187,7 +189,7 @@ def capabilities_of(
         where = settings.where("capabilities", name)
         is_default = where == "default" and not options
         try:
-            yield _make(name, options, settings, folder, commands)
+            yield _make_capability(name, options, settings, folder, commands)
         except ConfigError:
             raise
         except (BuildError, UsageError) as error:
@@ -196,20 +198,20 @@ def capabilities_of(
             skipped.append(f"without {name}: {error}")
 
 
-def _make(
+def _make_capability(
     name: str, options: dict[str, Any], settings: Settings, folder: Path, commands: Any
 ) -> Any:
     where = settings.where("capabilities", name)
-    kind = _class_of(name, where)
+    factory = _class_of(name, where)
     is_packaged = _class_name(name) is None
     if is_packaged:  # those of our own were checked with their file
         try:
-            check(options, _table_of(kind), ("capabilities", name))
+            check(options, _table_of(factory), ("capabilities", name))
         except InvalidSetting as wrong:
             raise invalid_setting_error(wrong, settings.merged.where) from None
-    parameters = inspect.signature(kind).parameters
+    parameters = inspect.signature(factory).parameters
     sources: list[str] = []
-    if _has_sources(kind):
+    if _has_sources(factory):
         sources = places_of(options.pop("sources", ()), settings.project)
         if not sources:
             raise ConfigError(
@@ -230,7 +232,7 @@ def _make(
                 remedy=f"Add it to the configuration: [capabilities.{name}] {option} = ...",
             )
     try:
-        made = kind(*sources, **options)
+        made = factory(*sources, **options)
         return NamedCapability(made, name) if is_packaged else made
     except TypeError as error:
         raise ConfigError(f"{where}: the options of '{name}' do not fit: {error}.") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.cli.assembly.capabilities import places_of
-from hookline.cli.assembly.matchers import is_expression, match_of
+from hookline.cli.assembly.matchers import is_expression, match_of, names_in
 from hookline.command_hooks import CommandHooks, Level, TrustStore, read_hook
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.config_files import load_file
@@ -179,13 +179,14 @@ def _match(hook: HookSettings) -> dict[str, Any]:
 
 
 def _expression(pattern: str) -> str:
-    """A tool's name as a matcher of other agents: a glob becomes an expression."""
+    """Names of tools as a matcher of other agents: globs become an expression."""
     if is_expression(pattern):
         body, _, flags = pattern[1:].rpartition("/")
         return f"(?i){body}" if flags else body
-    if "*" in pattern or "?" in pattern:
-        if pattern == "*":
-            return pattern
-        letters = {"*": ".*", "?": "."}
-        return "^" + "".join(letters.get(char, re.escape(char)) for char in pattern) + "$"
-    return pattern
+    if pattern == "*" or not {"*", "?"} & set(pattern):
+        return pattern
+    letters = {"*": ".*", "?": "."}
+    globs = (
+        "".join(letters.get(char, re.escape(char)) for char in name) for name in names_in(pattern)
+    )
+    return "|".join(f"^{each}$" for each in globs)

@@ -383,12 +383,15 @@ def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     if path.suffix == ".toml":
         hooks = _by_event(hooks)
         hooks = without_keys(hooks, _NO_EVENTS)
-        return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
+        return [
+            *file.read_nested(hooks, _make_hook),
+            *_notify(file.content.get("notify"), file.source),
+        ]
     unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:
         file.warn(DroppedHook(f"'{unknown[0]}' is not known, so none of it is read"))
         return []
-    return list(file.nested(hooks, _make_hook))
+    return list(file.read_nested(hooks, _make_hook))
 
 
 def _notify(argv: Any, source: HookSource) -> Iterator[Handler]:
@@ -462,7 +465,7 @@ def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator
     for path, content in plugin.files():
         source = HookSource("codex", level, str(path), f"{name}/{path.name}", str(root), str(data))
         file = hook_file(source, search.warn, content)
-        yield from file.nested(content.get("hooks", {}), _make_hook)
+        yield from file.read_nested(content.get("hooks", {}), _make_hook)
 
 
 def _own_plugins(search: HookSearch) -> dict[Path, Level]:

@@ -111,7 +111,7 @@ class HookFile(NamedTuple):
     content: JsonObject
     warn: Warn
 
-    def nested(self, hooks: Any, make: MakeHook) -> Iterator[Handler]:
+    def read_nested(self, hooks: Any, make: MakeHook) -> Iterator[Handler]:
         """The hooks of `{event: [{matcher, hooks: [...]}]}`. What does not fit is reported and skipped."""
         for event, group in self._entries(hooks):
             if not isinstance(group.get("matcher", ""), str | None):

@@ -654,7 +654,7 @@ def _event(event: str, entries: Any, file: HookFile) -> Iterator[Handler]:
     if not _is_grouped(entries):
         return file.flat({event: entries}, _make_hook)
     make = make_claude_hook if file.source.dialect == "vscode" else _make_hook
-    return file.nested({event: entries}, make)
+    return file.read_nested({event: entries}, make)
 
 
 def _is_grouped(entries: Any) -> bool:

@@ -311,7 +311,9 @@ class Gemini(Dialect):
             path = root / "hooks/hooks.json"
             source = search.source("gemini", Level.PLUGIN, path, root=str(root))
             file = hook_file(source, search.warn)
-            found += file.nested(_group_hooks(file.content.get("hooks", {}), file.warn), _make_hook)
+            found += file.read_nested(
+                _group_hooks(file.content.get("hooks", {}), file.warn), _make_hook
+            )
         on = (each for each in found if not _is_off(each, off))
         return unique(on, lambda each: (each.event, each.matcher, each.label, each.command))
 
@@ -528,7 +530,7 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
     if content.object("tools").get("enableHooks") is False:
         off.add("*")
     hooks = without_keys(hooks, _NO_EVENTS)
-    return list(file.nested(_group_hooks(hooks, file.warn), _make_hook)), off
+    return list(file.read_nested(_group_hooks(hooks, file.warn), _make_hook)), off
 
 
 def _group_hooks(hooks: Any, warn: Warn) -> Any:

@@ -22,13 +22,13 @@ _NOT_AFTER_START = frozenset({"SessionStart"})
 _COMMAND_KEYS = frozenset({"command", "bash", "linux", "osx"})
 
 
-def read_pages(
+def add_pages(
     search: HookSearch,
     *,
     agents: Iterable[str | os.PathLike[str]] = (),
     skills: Iterable[str | os.PathLike[str]] = (),
-) -> list[HookPage]:
-    """The pages with hooks among the subagents and skills of some places. Of two with one name the first counts."""
+) -> HookSearch:
+    """A search with the pages of subagents and skills that have hooks. Of two with one name the first counts."""
     found: dict[tuple[str, str], HookPage | None] = {}
     for kind, places, pages in (("agent", agents, _agents), ("skill", skills, _skills)):
         for place in places:
@@ -37,7 +37,8 @@ def read_pages(
                     level = level_of(place, search.project, search.home, otherwise=Level.USER)
                     page = HookPage(path, "", level, (), **{kind: name})
                     found[kind, name] = _read(page, fields, search)
-    return [page for page in found.values() if page is not None]
+    kept = tuple(page for page in found.values() if page is not None)
+    return msgspec.structs.replace(search, pages=kept)
 
 
 def _agents(place: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -73,7 +74,7 @@ def _read(page: HookPage, fields: Mapping[str, Any], search: HookSearch) -> Hook
     file = hook_file(source, search.warn, {"hooks": hooks})
     grouped, plain = _split(_events(page, thaw(hooks), file.warn))
     found = (
-        *file.nested(grouped, make_hook),
+        *file.read_nested(grouped, make_hook),
         *read_vscode_entries(plain, file, search.project),
     )
     handlers = tuple(

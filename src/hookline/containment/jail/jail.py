@@ -50,7 +50,7 @@ from hookline.containment.jail.paths import (
     without_dots,
 )
 from hookline.containment.jail.steps import open_by_steps, resolve
-from hookline.containment.links import inside_any, real_path
+from hookline.containment.links import is_inside_any, real_path
 from hookline.containment.own_places import own_places
 from hookline.containment.protected import (
     PARTS_OF_GIT,
@@ -408,7 +408,7 @@ class FileJail:
         named = (name for name in links if first_of((name,), self.protected, self._name))
         led_to = (real_path(f"{self._real}/{name}") for name in named)
         ways, real = own_places() if self.protected else ((), ())
-        if inside_any(self._real, real):
+        if is_inside_any(self._real, real):
             return ((),)  # all of it
         inside = (
             os.path.relpath(path, self._real)

@@ -3,7 +3,7 @@
 `sandbox.py` is what is used. `bubblewrap.py` and `running_command.py` run commands, contained and on the host, and
 `tables.py` has what is hidden and protected."""
 
-from hookline.containment.links import inside_any
+from hookline.containment.links import is_inside_any
 from hookline.containment.sandbox.command import (
     PLACES,
     CommandResult,
@@ -29,6 +29,6 @@ __all__ = [
     "SandboxPaths",
     "SandboxStatus",
     "emptied_directories",
-    "inside_any",
+    "is_inside_any",
     "is_looser",
 ]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from hookline.containment.git_settings import settings_of_user
-from hookline.containment.links import MOST_LINKS, inside_any, links_and_target, real_path
+from hookline.containment.links import MOST_LINKS, is_inside_any, links_and_target, real_path
 from hookline.containment.mount_table import second_paths
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.tables import EMPTIED, SYSTEM, TOOL_VARIABLES
@@ -144,7 +144,7 @@ def both_paths(path: str, writable: tuple[str, ...]) -> tuple[str, ...]:
 def _target(path: str, writable: tuple[str, ...]) -> str | None:
     """Where a path leads; None if that is, or passes through, a directory that commands can write in."""
     *links, target = links_and_target(path)
-    passes = any(inside_any(way, writable) for way in (*links, target))
+    passes = any(is_inside_any(way, writable) for way in (*links, target))
     return None if passes or len(links) > MOST_LINKS else target
 
 
@@ -166,7 +166,7 @@ def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
     visible = tuple(shown)
 
     def is_hidden(path: str) -> bool:
-        return bool(dot_entry(path, known)) and not inside_any(path, visible)
+        return bool(dot_entry(path, known)) and not is_inside_any(path, visible)
 
     found = []
     for directory in _search_path(os.environ):

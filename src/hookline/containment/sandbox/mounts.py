@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from hookline._temporary import temporary_directory
-from hookline.containment.links import inside_any, is_below, real_path
+from hookline.containment.links import is_below, is_inside_any, real_path
 from hookline.containment.mount_table import second_paths
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
@@ -151,21 +151,21 @@ class MountPlan:
         for home in self._homes:
             if is_of_system(home) or self._is_crowded(home):
                 yield from self._one_by_one(entries(home)[0])
-            elif not inside_any(home, self._roots):
+            elif not is_inside_any(home, self._roots):
                 yield from self._home(home)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
         hidden = self._secrets()
         for secret in hidden:
-            if not inside_any(secret, self._roots):
+            if not is_inside_any(secret, self._roots):
                 yield from self._cover(secret)
         for second in second_paths(tuple(map(str, self._roots))):  # where nothing of it is hidden
             yield from self._cover(second)
         yield from self._work()
         for home in self._homes:
-            if inside_any(home, self._roots):
+            if is_inside_any(home, self._roots):
                 yield from self._home_in_work(home)
         for secret in hidden:
-            if inside_any(secret, self._roots):
+            if is_inside_any(secret, self._roots):
                 yield from self._cover(secret)
         visits = {each.root: each.visit for each in self._held}  # none where nothing can be written
         looked = {root: visits.get(root) or work_tree(str(root)).look() for root in self._roots}
@@ -177,10 +177,10 @@ class MountPlan:
         for path in crowded:
             yield from self._cover(path)
         for path in sorted(env_files):
-            if inside_any(path, (*hidden, *crowded)) or not self._may_cover(path):
+            if is_inside_any(path, (*hidden, *crowded)) or not self._may_cover(path):
                 continue
             # An empty file would be committed in the place of one that git tracks. No device is.
-            is_tracked = inside_any(path, self._roots) and may_be_tracked(path)
+            is_tracked = is_inside_any(path, self._roots) and may_be_tracked(path)
             yield from ("--dev-bind", null_device(), path) if is_tracked else self._cover(path)
 
     def _cover(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
@@ -220,16 +220,16 @@ class MountPlan:
 
     def _is_seen(self, path: str) -> bool:
         """Whether a path is seen: not in a place that is hidden as a whole."""
-        is_hidden = inside_any(path, emptied_directories()) or dot_entry(path, self._homes)
-        return not is_hidden or inside_any(path, self._shown)
+        is_hidden = is_inside_any(path, emptied_directories()) or dot_entry(path, self._homes)
+        return not is_hidden or is_inside_any(path, self._shown)
 
     def _is_put_back(self, path: str) -> bool:
         """Whether a path is seen because it lies in a work directory, and that in a place that is hidden as a whole."""
         entry = dot_entry(path, self._homes)
         return any(
-            inside_any(path, [root])
+            is_inside_any(path, [root])
             and not self._is_seen(str(root))
-            and not (entry and inside_any(entry, [root]))
+            and not (entry and is_inside_any(entry, [root]))
             for root in self._roots
         )
 
@@ -247,7 +247,7 @@ class MountPlan:
             if is_of_system(home) or not self._is_seen(home):
                 continue
             for path in _env_files_of_others(home):
-                if not inside_any(path, self._roots) and path not in whole:
+                if not is_inside_any(path, self._roots) and path not in whole:
                     yield path
 
     def _is_crowded(self, home: str) -> bool:
@@ -264,7 +264,7 @@ class MountPlan:
         above = map(str, reversed(Path(path).parents))
         inside = (each for each in above if any(each.startswith(f"{h}/") for h in self._homes))
         other = (each for each in inside if not any(is_below(root, each) for root in self._roots))
-        return "" if inside_any(path, self._roots) else next(other, "")
+        return "" if is_inside_any(path, self._roots) else next(other, "")
 
     def _may_cover(self, path: str) -> bool:
         """Whether there is a file of the user's to be covered.
@@ -280,8 +280,8 @@ class MountPlan:
             return True
         except OSError:
             return False
-        is_seen = not inside_any(path, SYSTEM) and self._is_seen(path)
-        return inside_any(path, self._roots) or is_seen
+        is_seen = not is_inside_any(path, SYSTEM) and self._is_seen(path)
+        return is_inside_any(path, self._roots) or is_seen
 
     def _empty_directories(self) -> Iterator[str]:
         """Empty directories in place of those of the machine, and what is shown in them."""
@@ -293,9 +293,11 @@ class MountPlan:
                 yield from (*self._size, "--tmpfs", str(place))
         wanted = (*_SYSTEM, *(_names() if self._job.grant.network else ()), *self._shown)
         # A link that leads there from elsewhere need not be followed: what is shown is there with where it leads.
-        inside = find_existing(path for path in wanted if inside_any(path, emptied_directories()))
+        inside = find_existing(
+            path for path in wanted if is_inside_any(path, emptied_directories())
+        )
         for path in outermost(
-            str(path) for path in inside if inside_any(path, emptied_directories())
+            str(path) for path in inside if is_inside_any(path, emptied_directories())
         ):
             yield from ("--ro-bind", path, path)
 
@@ -339,12 +341,12 @@ class MountPlan:
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):
-            is_elsewhere = not inside_any(path, self._roots) and path not in self._shown
+            is_elsewhere = not is_inside_any(path, self._roots) and path not in self._shown
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
         for each in self._needed:
             inside = map(real_path, credentials_in(each))
-            found += [path for path in inside if not inside_any(path, named)]
+            found += [path for path in inside if not is_inside_any(path, named)]
         return outermost(found)
 
     def _private(self) -> Iterator[str]:
@@ -353,7 +355,7 @@ class MountPlan:
         used += map(os.path.expanduser, self._job.grant.reveal)
         around = {place for each in (*used, *self._homes) for place in prefixes(each)}
         for path in private_of_root():
-            is_used = path in around or inside_any(path, used)
+            is_used = path in around or is_inside_any(path, used)
             if not is_used and self._is_seen(path) and os.path.lexists(path):
                 yield path
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
-from hookline.containment.links import inside_any, real_path
+from hookline.containment.links import is_inside_any, real_path
 from hookline.containment.own_places import own_places
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
@@ -273,7 +273,7 @@ def own_names(root: Path) -> list[str]:
     directory that a path only passes.
     """
     ways, real = own_places()
-    around = next((place for place in real if inside_any(root, [place])), None)
+    around = next((place for place in real if is_inside_any(root, [place])), None)
     if around is not None:
         raise SandboxError(
             f"commands cannot be let write in '{root}': '{around}' holds settings, trust or records of the user's.",
@@ -319,7 +319,7 @@ def is_kept_by_its_target(root: Path, name: str, paths: SandboxPaths) -> bool:
         return False
     real = Path(real_path(path))
     is_next = os.path.normpath(path.parent / os.readlink(path)) == str(real)
-    is_kept = inside_any(real, [root]) or not inside_any(real, find_existing(paths.write))
+    is_kept = is_inside_any(real, [root]) or not is_inside_any(real, find_existing(paths.write))
     is_obeyed = name in AGENT_CONFIGURATION or os.path.basename(name) in INSTRUCTIONS
     return is_obeyed and is_next and is_kept and not root.is_relative_to(real)
 

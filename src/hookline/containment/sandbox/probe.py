@@ -58,13 +58,13 @@ def main() -> None:
     for name, attempt in attempts(plan):
         try:
             attempt()
-        except (OSError, Refused):
+        except (OSError, AttemptRefused):
             continue
         worked.append(name)
     sys.stdout.write(json.dumps(worked))
 
 
-class Refused(Exception):
+class AttemptRefused(Exception):
     """An attempt that did not get through."""
 
 
@@ -96,13 +96,13 @@ def environment() -> None:
     """Look for variables of the caller, here and in the first process."""
     with open("/proc/1/environ", "rb") as first:
         if not first.read() and not set(os.environ) - {"PATH", "PWD", "LC_CTYPE"}:
-            raise Refused
+            raise AttemptRefused
 
 
 def same_namespace(kind: str, outside: str) -> None:
     """See whether a namespace is that of the caller."""
     if os.readlink(f"/proc/self/ns/{kind}") != outside:
-        raise Refused
+        raise AttemptRefused
 
 
 def _status() -> dict[str, str]:
@@ -114,14 +114,14 @@ def capabilities() -> None:
     """See whether any capability is left."""
     status = _status()
     if not any(int(status[kind], 16) for kind in ("CapEff", "CapPrm", "CapInh", "CapAmb")):
-        raise Refused
+        raise AttemptRefused
 
 
 def privileges() -> None:
     """See whether a set-user-id program would work, or the filter is missing."""
     status = _status()
     if status["NoNewPrivs"] == "1" and status["Seccomp"] == "2":
-        raise Refused
+        raise AttemptRefused
 
 
 def system_call(name: str | int, *arguments: object) -> None:
@@ -135,7 +135,7 @@ def system_call(name: str | int, *arguments: object) -> None:
 def change_mode(device: str) -> None:
     """Give a device the mode that it has; nothing is tried without one."""
     if not device:
-        raise Refused
+        raise AttemptRefused
     os.chmod(device, os.stat(device).st_mode & 0o777)
 
 

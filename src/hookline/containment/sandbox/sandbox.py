@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import is_in_event_loop
-from hookline.containment.links import inside_any, real_path, ways_and_target
+from hookline.containment.links import is_inside_any, real_path, ways_and_target
 from hookline.containment.mount_table import all_paths
 from hookline.containment.sandbox.bubblewrap import (
     BubblewrapCommand,
@@ -179,7 +179,7 @@ class Sandbox:
     def _program(self) -> InstalledBubblewrap:
         """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
         path = find_bubblewrap() or ""
-        if any(inside_any(each, self.writable) for each in (path, real_path(path))):
+        if any(is_inside_any(each, self.writable) for each in (path, real_path(path))):
             raise SandboxError(  # before it is started even once
                 f"'{path}' is in a directory that commands can write in.",
                 remedy="Install bubblewrap for the system.",
@@ -253,16 +253,16 @@ class Sandbox:
         return any(self._can_reach(way) for way in ways if way not in self.writable)
 
     def _can_reach(self, path: Path) -> bool:
-        if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):
+        if self.paths.tmp is not None and is_inside_any(path, [Path(self.paths.tmp).resolve()]):
             return True
         for root in self.writable:
-            if inside_any(path, [root]) and not is_in_hidden_entry(path, root):
+            if is_inside_any(path, [root]) and not is_in_hidden_entry(path, root):
                 try:
                     held = [root / name for name in held_names(root, self.paths)]
                 except SandboxError:  # no command can be started here
                     return True
                 around = [place for place in held if place != path or place.is_dir()]
-                return not inside_any(path, around)
+                return not is_inside_any(path, around)
         return False
 
     def keep(self, *paths: str | Path) -> None:
@@ -402,7 +402,7 @@ class Sandbox:
     def _is_showing_keys(self, grant: SandboxGrant) -> bool:
         """Whether it shows secrets of the user's, not only files of the work directory."""
         paths = (Path(real_path(os.path.expanduser(each))) for each in grant.reveal)
-        return any(not inside_any(path, self.writable) for path in paths)
+        return any(not is_inside_any(path, self.writable) for path in paths)
 
     def _directory(self, cwd: str | Path | None, place: Place) -> Path:
         path = self.root if cwd is None else (self.root / os.path.expanduser(cwd))
@@ -411,8 +411,8 @@ class Sandbox:
         # What a contained command sees as /tmp is not ours to look at.
         private = (
             place != "host"
-            and inside_any(path, emptied_directories())
-            and not inside_any(path, self.writable)
+            and is_inside_any(path, emptied_directories())
+            and not is_inside_any(path, self.writable)
         )
         if not private and not path.is_dir():
             raise SandboxError(
@@ -467,8 +467,8 @@ def _check_tmp(tmp: str | Path | None, roots: Sequence[Path]) -> None:
     if tmp is None:
         return
     for held in (*map(Path, homes()), *roots):
-        is_in_root = held in roots and inside_any(Path(tmp), [held])
-        if inside_any(held, [Path(tmp)]) or is_in_root:
+        is_in_root = held in roots and is_inside_any(Path(tmp), [held])
+        if is_inside_any(held, [Path(tmp)]) or is_in_root:
             raise UsageError(
                 f"tmp='{tmp}' overlaps '{held}', and what is in tmp= is not protected.",
                 remedy="Name an empty directory outside of it, or leave tmp= out.",

@@ -16,7 +16,7 @@ import shlex
 import stat
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -161,6 +161,7 @@ class WorkTree:
                     raise _not_alone_error()
                 self._overlap = True
                 self.check()
+                self._learn_named()
                 # To replace a file that is hidden would show it to the commands that run.
                 self._own_files({*held, *self._known, *self._index.env_files()}, left)
             else:
@@ -364,10 +365,28 @@ class WorkTree:
         named = set(self._files_named_by(own))
         self._named = named - {part.path for part in parts}
         self._relative = named - self._named
-        new = []
         # A closed directory of the user's is known, so that nobody opens it later to look for what is new.
         further = {*self._named, *self._index.find_closed()} - {part.path for part in parts}
-        for part in (*parts, *map(Part, further)):
+        has_new = self._note((*parts, *map(Part, further)), made, others)
+        return self._judge_all(()) if has_new else []
+
+    def _learn_named(self) -> None:
+        """Take in what links and settings of the user name that are new since commands run here."""
+        parts = self._parts()
+        named = set(self._files_named_by(part for part in parts if part.path in self._known))
+        named -= {*self._named, *(part.path for part in parts)}
+        self._named |= named
+        self._note(map(Part, named), {}, [])
+
+    def _note(
+        self,
+        parts: Iterable[Part],
+        made: Mapping[str, Identity],
+        others: list[tuple[str, dict[str, Identity]]],
+    ) -> bool:
+        """Write down what is there. Whether something was left out because a command of others made it."""
+        has_new = False
+        for part in parts:
             path = part.path
             try:
                 facts = facts_of(self.root, path)
@@ -382,7 +401,7 @@ class WorkTree:
             if made.get(path) == _identity(facts):
                 self._made[path] = made[path]
             elif self._is_new_to(others, path, facts):
-                new.append(path)
+                has_new = True
             elif stat.S_ISLNK(facts.st_mode):
                 self._links[path] = os.readlink(f"{self.root}/{path}")
                 self._known[path] = _identity(facts)
@@ -391,7 +410,7 @@ class WorkTree:
             else:
                 self._known[path] = self._fixed_identity(path, facts)
                 self._times[path] = self._change_time(path, facts)
-        return self._judge_all(()) if new else []
+        return has_new
 
     def _find_older(self) -> list[str]:
         """What was there before the commands that run now, where it is now: they can move a directory it is in."""

@@ -40,7 +40,7 @@ _LIST_OPTION = re.compile(r"-[1Ad]+")
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
-class _Denied(Exception):
+class _DenialFound(Exception):
     """Something that is denied was found: why, and where."""
 
 
@@ -76,9 +76,9 @@ class Danger(CommandSearch):
     def examine(self, argv: list[str], text: str) -> None:
         named = [guess_name(name_of(argv)), *argv[1:]]
         if reason := find_denied(named, self.location):
-            raise _Denied(reason, text)
+            raise _DenialFound(reason, text)
         if vital := find_vital(named, self.location):
-            raise _Denied(f"it removes {vital}", text)
+            raise _DenialFound(f"it removes {vital}", text)
         self.removal = self.removal or find_removal_of_all(named, self.visited)
         given = [argv[0], *code_words(argv)]
         if any(UNREAD in word or self.is_file_unread(word) for word in given):
@@ -88,7 +88,7 @@ class Danger(CommandSearch):
             self.visited.append(Location(self.location.root, self.location.path(target)))
 
     def runs_unread(self, text: str) -> None:
-        raise _Denied(_UNREAD, text)
+        raise _DenialFound(_UNREAD, text)
 
     def find_printed(self, argv: Sequence[str]) -> list[str]:
         """Also all that is in the directories that a command lists: `ls | xargs rm`."""
@@ -103,10 +103,10 @@ class Danger(CommandSearch):
         for _, target in stage.redirects:
             self._note_env_files([target])
             if is_network(target):
-                raise _Denied("it opens a connection through /dev/tcp", stage.text)
+                raise _DenialFound("it opens a connection through /dev/tcp", stage.text)
         for target in filter(None, written):
             if is_protected(target, self.location) or is_device(target, self.location):
-                raise _Denied(f"it writes to {target}", stage.text)
+                raise _DenialFound(f"it writes to {target}", stage.text)
         if written and any(map(is_source, self.argvs(stage))):
             self.note_files(written)
         super().stage(stage)
@@ -115,7 +115,7 @@ class Danger(CommandSearch):
         """Look for a function that calls itself more than once."""
         calls = any(words[0] == name for words in body.commands)
         if calls and body.joints & {"&", "|"}:
-            raise _Denied("it starts copies of itself without end", body.text)
+            raise _DenialFound("it starts copies of itself without end", body.text)
 
     def _note_env_files(self, words: Iterable[str]) -> None:
         where, root = self.location.where, self.location.root
@@ -131,7 +131,7 @@ def find_danger(text: str, places: Places) -> Danger:
     danger = Danger(Location(places.root, places.wheres[0]))
     try:
         danger.script(text)
-    except _Denied as denied:
+    except _DenialFound as denied:
         danger.problem, danger.part = denied.args
     except TooManyShells as nested:
         danger.problem, danger.part = "it is nested too deeply to be read", str(nested)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from hookline.containment.links import inside_any, real_path
+from hookline.containment.links import is_inside_any, real_path
 from hookline.containment.own_places import own_targets
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
@@ -125,7 +125,7 @@ def is_protected(text: str, location: Location) -> bool:
     if path.startswith("/dev/"):  # also where git's settings are the null device
         return _is_protected(path)
     leads = real_path(path)
-    return any(map(_is_protected, {path, leads})) or inside_any(leads, own_targets())
+    return any(map(_is_protected, {path, leads})) or is_inside_any(leads, own_targets())
 
 
 def _is_protected(path: str) -> bool:

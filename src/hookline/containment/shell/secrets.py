@@ -15,6 +15,7 @@ from hookline.containment.links import is_below, real_path
 from hookline.secret_tables import (
     COPY_ENDING,
     INSTALLATIONS,
+    LIKELY_SECRETS,
     PUBLIC_KEY_FILE,
     SAMPLE_FILE,
     SECRET_ENDINGS,
@@ -30,12 +31,6 @@ _OF_PROCESS = frozenset(
     """
     cgroup cmdline comm io limits loadavg maps mountinfo mounts mountstats oom_adj oom_score oom_score_adj sched
     schedstat smaps smaps_rollup stat statm status uid_map gid_map wchan
-    """.split()
-)
-_LIKELY = tuple(
-    """
-    .env .env.local .env.production prod.env .ssh .aws .netrc .npmrc .git-credentials .pypirc .gnupg .kube .htpasswd
-    .pgpass id_rsa id_ed25519 credentials
     """.split()
 )
 _PLAIN_IN_HOME = tuple(tuple(path.lower().split("/")) for path in INSTALLATIONS)
@@ -174,7 +169,7 @@ def can_pick_secret(pattern: str) -> bool:
     if not re.search("[a-z0-9]", plain):
         return False
     parts = [part for part in plain.split("/") if part.strip("*")]
-    return any(matches(name, part) for part in parts for name in _LIKELY)
+    return any(matches(name, part) for part in parts for name in LIKELY_SECRETS)
 
 
 def is_whole_home(path: str) -> bool:

@@ -126,7 +126,7 @@ class PostgresWriter:
         self._connection: Connection | None = None
         self._held: dict[str, int] = {}
         """The runs that are leased, with the server process that has the lock."""
-        self._given_back: deque[tuple[str, int, Future[None]]] = deque()
+        self._released: deque[tuple[str, int, Future[None]]] = deque()
         """Leases to end. Garbage is collected at any moment, so nobody waits for the connection to end one."""
         self._queue: deque[Batch] = deque()
         """What is not sent yet. Whoever holds `_using` takes from it."""
@@ -162,13 +162,13 @@ class PostgresWriter:
             if not is_mine:
                 holder = connection.execute(_HOLDER, (key,)).fetchone()
                 raise RunInUseError(
-                    f"run '{run_id}' is already running in {_describe(holder[0] if holder else '')}.",
+                    f"run '{run_id}' is already running in {_describe_holder(holder[0] if holder else '')}.",
                     remedy="Wait for it, or end that process: the run is free as soon as its connection has ended.",
                 )
             self._held[run_id] = pid
             return PostgresLease(self, run_id, pid)
 
-        with self._turn():
+        with self._exclusive_use():
             connection = self._connection
             try:
                 return self.run(take)
@@ -185,13 +185,13 @@ class PostgresWriter:
         with self._lock:
             if not self._is_open:
                 return None
-            self._given_back.append((run_id, pid, freed))
-        self._wake()
+            self._released.append((run_id, pid, freed))
+        self._wake_thread()
         return freed
 
     def _unlock_all(self) -> None:
-        while self._given_back:
-            run_id, pid, freed = self._given_back.popleft()
+        while self._released:
+            run_id, pid, freed = self._released.popleft()
             if self._held.get(run_id) == pid:
                 del self._held[run_id]
                 if self._connection is not None:
@@ -209,7 +209,7 @@ class PostgresWriter:
         if len(batch.records) > LARGEST_RECORD:
             for body in batch.bodies:
                 if len(body) > LARGEST_RECORD:
-                    raise _too_large(batch.after.run_id, body)
+                    raise _too_large_error(batch.after.run_id, body)
         done: Future[None] = Future()
         batch.done = done
         done.set_running_or_notify_cancel()  # it cannot be cancelled: what happened is recorded
@@ -218,19 +218,19 @@ class PostgresWriter:
                 raise closed_error()
             self._queue.append(batch)
         if not self._try_in_loop():
-            self._wake()
+            self._wake_thread()
         return done
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Do something else with the connection, in this thread."""
         if os.getpid() != self._pid:
             raise forked_error(str(self._database))
-        with self._turn():
+        with self._exclusive_use():
             try:
                 return work(self._connect())
             except psycopg.Error as error:
                 problem = self._database.journal_error(error, "written")
-                self._see_loss()
+                self._note_loss()
                 raise problem from None
 
     def run_exclusively(self, work: Callable[[Connection], T]) -> T:
@@ -259,7 +259,7 @@ class PostgresWriter:
             thread.join()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _exclusive_use(self) -> Iterator[None]:
         """Use the connection, when what is on its way has arrived."""
         before = None
         try:
@@ -273,7 +273,7 @@ class PostgresWriter:
                     self._user = before
         finally:
             if before is None and self._queue:
-                self._wake()  # the loop that has queued it waited for what this thread has finished
+                self._wake_thread()  # the loop that has queued it waited for what this thread has finished
 
     # --- by an event loop ------------------------------------------------------------------------------
 
@@ -351,21 +351,21 @@ class PostgresWriter:
                 return False
         if commit.exchange.error is not None or commit.find_refused():
             reader.stop()
-            self._wake()  # the thread asks why, or tries again
+            self._wake_thread()  # the thread asks why, or tries again
             return False
         self._commit = None
         if self._queue and not self._try_send(reader.loop):
-            self._wake()
+            self._wake_thread()
         return True
 
     # --- by the thread ---------------------------------------------------------------------------------
 
-    def _wake(self) -> None:
+    def _wake_thread(self) -> None:
         """Let the thread see to everything. If there cannot be one, this thread does."""
         if self._ensure_thread():
             self._calls.put("work")
         elif self._user != threading.get_ident():  # what is queued during a use waits for its end
-            self._work_off()
+            self._write_queued()
 
     def _ensure_watch(self) -> bool:
         """Let the thread look after answers that no loop comes for. False when there is no thread."""
@@ -378,7 +378,9 @@ class PostgresWriter:
         """Start the thread. False when there cannot be one: the process is exiting, or has too many."""
         with self._lock:
             if self._thread is None and self._is_open:
-                thread = threading.Thread(target=self._serve, name="hookline-journal", daemon=True)
+                thread = threading.Thread(
+                    target=self._run_thread, name="hookline-journal", daemon=True
+                )
                 try:
                     thread.start()
                 except RuntimeError:
@@ -386,7 +388,7 @@ class PostgresWriter:
                 self._thread = thread
             return self._thread is not None
 
-    def _serve(self) -> None:
+    def _run_thread(self) -> None:
         """Do what the thread is woken for, until the end."""
         commits = 0
         while True:
@@ -398,21 +400,21 @@ class PostgresWriter:
             if call == "end":
                 break
             if call == "work":
-                self._work_off()
+                self._write_queued()
         self._end()
 
-    def _work_off(self) -> None:
+    def _write_queued(self) -> None:
         """Finish what is on its way, and write what is queued."""
-        with self._turn():
-            while self._queue or self._given_back:
+        with self._exclusive_use():
+            while self._queue or self._released:
                 if self._queue:
                     self._write(self._take_queue())
                 self._unlock_all()
             self._is_watched = False  # nothing is on its way
 
     def _end(self) -> None:
-        self._work_off()
-        with self._turn():
+        self._write_queued()
+        with self._exclusive_use():
             self._forget_reader()
             if self._connection is not None:
                 self._connection.close()
@@ -443,7 +445,7 @@ class PostgresWriter:
             return
         for batch in commit.find_refused():
             batch.undo()
-            batch.fail(self._refusal(batch))
+            batch.fail(self._refusal_error(batch))
         for batch in commit.batches:
             batch.settle()
 
@@ -452,7 +454,7 @@ class PostgresWriter:
         problem = self._to_journal_error(error)
         for batch in reversed(batches):
             batch.undo()
-        if self._see_loss() or len(batches) == 1:
+        if self._note_loss() or len(batches) == 1:
             for batch in batches:
                 batch.fail(problem)
                 batch.settle()
@@ -495,7 +497,7 @@ class PostgresWriter:
 
     # --- errors ----------------------------------------------------------------------------------------
 
-    def _see_loss(self) -> bool:
+    def _note_loss(self) -> bool:
         """Whether the connection is lost, and with it every lease."""
         if self._connection is None or not is_lost(self._connection):
             return False
@@ -505,7 +507,7 @@ class PostgresWriter:
         self._on_loss()
         return True
 
-    def _refusal(self, batch: Batch) -> JournalError:
+    def _refusal_error(self, batch: Batch) -> JournalError:
         """Why the server has not written a batch."""
         run_id, earlier = batch.after.run_id, batch.earlier
         if run_id not in self._held:
@@ -542,13 +544,13 @@ def lost_error(run_id: str) -> RunHandedOverError:
     )
 
 
-def _describe(application: str) -> str:
+def _describe_holder(application: str) -> str:
     kind, _, rest = application.partition(" ")
     host, _, pid = rest.rpartition(" ")
     return f"process {pid} on {host}" if kind == "hookline" and host else "another process"
 
 
-def _too_large(run_id: str, body: bytes) -> RecordError:
+def _too_large_error(run_id: str, body: bytes) -> RecordError:
     record = msgspec.json.decode(body)
     calls = [record.get("call"), record.get("result"), *record.get("calls", ())]
     names = sorted({call["name"] for call in calls if call and call.get("name")})

@@ -113,7 +113,7 @@ def _pages(search: HookSearch) -> Iterator[ClaudeSettings]:
 
 def _settings_file(path: Path, level: Level, search: HookSearch) -> ClaudeSettings:
     file = hook_file(search.source("claude", level, path), search.warn)
-    handlers = file.nested(file.content.get("hooks", {}), make_hook)
+    handlers = file.read_nested(file.content.get("hooks", {}), make_hook)
     said = [name for name, value in file.content.object("permissions").items() if value]
     if said:
         remedy = "write rules into [approvals] of hookline.toml"
@@ -216,7 +216,7 @@ def _plugin(
     handlers: list[Handler] = []
     for _, content in plugin.files(and_usual=True):
         file = hook_file(source, search.warn, content)
-        handlers += file.nested(content.get("hooks", {}), make_hook)
+        handlers += file.read_nested(content.get("hooks", {}), make_hook)
     # The user's choices may be secret: a repository's plugin has the defaults.
     options = _options(plugin.manifest, name, () if level.is_repository else settings)
     equipped = (_with_options(each, options, plugin.warn) for each in handlers)
