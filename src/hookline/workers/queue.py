@@ -310,17 +310,10 @@ class QueueJournal(WorkersJournal):
 
     @in_thread
     def set_concurrency(self, queue: str, count: int | None) -> None:
-        """Set how many runs of a queue all workers together drive at once. None: as many as they can.
-
-        When it becomes larger, workers follow within half a minute.
-        """
+        """Set how many runs of a queue all workers together drive at once. None: as many as they can."""
         if count is not None:
             _between("concurrency", count, 1, 2**31 - 1)
-        known = self._get_queue(check_queue(queue))
-        of_worker = known.worker_concurrency
-        if count is not None and of_worker is not None and of_worker > count:
-            known.set_worker_concurrency(count)
-        known.set_global_concurrency(count)
+        self._get_queue(check_queue(queue)).set_global_concurrency(count)
 
     set_concurrency_sync = sync_form(set_concurrency)
 
@@ -543,20 +536,14 @@ class QueueJournal(WorkersJournal):
                 (worker.name, msgspec.json.encode(worker)),
             )
 
-    def open_queue(self, name: str, concurrency: int | None = None) -> None:
-        """Make a queue. Its limits stay as they are, but for how many runs a worker drives at once."""
+    def open_queue(self, name: str) -> None:
+        """Make a queue, unless there is one: its limits stay as they are."""
         seconds = _POLL_PARKED_SECONDS if "/" in name else _POLL_SECONDS
         with self._convert_errors():
             self.client.register_queue(
                 name, polling_interval_sec=seconds, on_conflict="never_update"
             )
             self._queues.add(name)
-            if concurrency is not None:
-                queue = self._get_queue(name)
-                # The engine refuses one that is larger than that of all workers together.
-                most = min(concurrency, queue.global_concurrency or concurrency)
-                if queue.worker_concurrency != most:
-                    queue.set_worker_concurrency(most)
 
     @in_thread
     def enqueue(self, run_id: str, cause: str, queue: str) -> None:

@@ -7,6 +7,7 @@ had taken.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 import threading
@@ -23,7 +24,6 @@ from hookline.errors import HooklineError, RunInUseError, UsageError
 from hookline.journal import InboxCancel, Questions, Record, RunQueued
 from hookline.workers.base import (
     LOOK_SECONDS,
-    LOST_SECONDS,
     BaseWorker,
     CannotDrive,
     missing_package,
@@ -141,10 +141,10 @@ class Worker(BaseWorker):
             )
 
     async def _open_queues(self) -> list[str]:
-        """See that the queues are there, with the concurrency of this worker. Their own limits may have changed."""
+        """See that the queues are there."""
         names = self.info.places()
         for name in names:
-            await asyncio.to_thread(self.journal.open_queue, name, self.concurrency)
+            await asyncio.to_thread(self.journal.open_queue, name)
         return names
 
     def _register_body(self) -> None:
@@ -179,9 +179,10 @@ class Worker(BaseWorker):
                 free = self._count_free(queue.name)
                 if free <= 0:
                     return [], "worker_concurrency"
-                queue._worker_concurrency = free
+                limited = copy.copy(queue)
+                limited._worker_concurrency = free
                 executor, version, *_ = given
-                taken, why_not = take(queue, executor, version, None, **more)
+                taken, why_not = take(limited, executor, version, None, **more)
                 self._reserved.update(taken)
                 return taken, why_not
 
@@ -233,8 +234,17 @@ class Worker(BaseWorker):
         return True
 
     def _watches(self) -> list[tuple[Callable[[], Awaitable[object]], float]]:
-        more = [(self._open_queues, LOST_SECONDS), (self.journal.submit_due, LOOK_SECONDS)]
+        more = [(self.journal.submit_due, LOOK_SECONDS), (self._queue_delayed, LOOK_SECONDS)]
         return [*super()._watches(), *more]
+
+    async def _queue_delayed(self) -> None:
+        """Queue the runs whose delay is over by the clock of this worker.
+
+        The engine leaves that to one of all workers. If its clock is slow, or it is stopped, all delays are too long.
+        """
+        engine = self._own or self._dbos
+        assert engine is not None
+        await asyncio.to_thread(engine._sys_db.transition_delayed_workflows)
 
     async def _look(self) -> None:
         """Also queue again what dead workers had."""
