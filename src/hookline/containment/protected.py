@@ -30,7 +30,7 @@ PROJECT_CONFIGURATION = _names(
     .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml .lefthook-local.json
     .lefthook captainhook.json captainhook.config.json grumphp.yml grumphp.yaml grumphp.yml.dist grumphp.dist.yml
     .rusty-hook.toml rusty-hook.toml
-    .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yaml .huskyrc.yml husky.config.js
+    .huskyrc .huskyrc.json .huskyrc.js .huskyrc.cjs .huskyrc.yaml .huskyrc.yml husky.config.js
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     mise.*.toml .mise.*.toml pitchfork.toml pitchfork.local.toml fnox.toml fnox.local.toml
     .miserc.toml .miserc.local.toml .tool-versions .prototools                     # mise runs templates in some
@@ -93,6 +93,7 @@ AGENT_CONFIGURATION = _names(
     .amp .iflow .augment .factory .openhands .warp .pi .zed .opencode.json
     .qwen .opencode opencode.json opencode.jsonc .crush .crush.json crush.json .goose .goosehints .claude-plugin
     .cursor-plugin .agent .kilocode .kilocodemodes .vibe .grok .qoder .codebuddy .rovodev .antigravity .aiassistant
+    .eca .tabnine .forge forge.yaml .serena .codebuff .mcphub fastagent.config.yaml mcp_agent.config.yaml
     gptme.toml gptme.local.toml .cline .letta .mux .kilo kilo.json kilo.jsonc .deepagents .codeartsdoer
     """
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,7 +227,7 @@ while not os.path.exists(stop):
 
 
 async def test_a_command_that_exchanges_directories_meanwhile(tmp_path: Path, work: Path) -> None:
-    """A copy is made in the directory that was looked at, or not at all: nothing outside is replaced."""
+    """Nothing outside is replaced or written. A command whose directories are exchanged is not started."""
     outside = tmp_path / "outside"
     files = [_file(outside / f"f{number}") for number in range(5)]
     (work / "a").mkdir()
@@ -241,7 +243,8 @@ async def test_a_command_that_exchanges_directories_meanwhile(tmp_path: Path, wo
                 with suppress(OSError):
                     os.link(path, work / f"a/f{number}", follow_symlinks=False)
             _link(files[0], work / f"d{turn}/f")
-            await sandbox.run(f"echo theirs > d{turn}/f")
+            with suppress(SandboxError):
+                await sandbox.run(f"echo theirs > d{turn}/f")
             shutil.rmtree(work / f"d{turn}")
     finally:
         _file(work / "stop")
@@ -249,3 +252,57 @@ async def test_a_command_that_exchanges_directories_meanwhile(tmp_path: Path, wo
     assert {path: path.stat().st_ino for path in files} == before
     assert {path.read_text() for path in files} == {"ours\n"}
     assert sorted(path.name for path in outside.iterdir()) == [f"f{number}" for number in range(5)]
+
+
+LOOP = "for i in $(seq 400); do {}; test -e over && break; sleep 0.02; done; true"
+
+
+async def _beside(sandbox: Sandbox, line: str, *others: Sandbox, **options: Any) -> str:
+    """What a command prints that runs while others start commands there, and another process does."""
+    printed: list[bytes] = []
+    first = await sandbox.start(LOOP.format(line), on_output=printed.append, **options)
+    while not printed:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.02)
+    for other in others:
+        code = f"from hookline.containment import Sandbox; Sandbox({str(other.root)!r}).run_sync('true')"
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
+        assert await process.wait() == 0
+        await other.run("true")
+    await sandbox.run("sleep 0.1; touch over")
+    await first.wait()
+    return b"".join(printed).decode()
+
+
+@pytest.mark.parametrize("place", ["read-only", "workspace"])
+async def test_a_command_that_runs_sees_no_hidden_file_when_another_starts(
+    tmp_path: Path, work: Path, place: Any
+) -> None:
+    """To replace a hidden file by a copy would show it, so it is not copied."""
+    for name in (".env", "hidden.txt"):
+        _link(_file(work / name, "SECRET\n"), tmp_path / "outside" / name)
+    printed = await _beside(
+        Sandbox(work, "required"),
+        "cat .e[n]v; echo looked",
+        Sandbox(work, "required"),
+        place=place,
+    )
+    assert "looked" in printed
+    assert "SECRET" not in printed
+    (work / "over").unlink()
+    hides = Sandbox(work, "required", paths=SandboxPaths(hide=(work / "hidden.txt",)))
+    assert "SECRET" not in await _beside(hides, "cat hidd[e]n.txt; echo looked", place=place)
+
+
+async def test_what_one_command_cannot_write_stays_so_when_another_starts(
+    tmp_path: Path, work: Path
+) -> None:
+    """Another sandbox does not know what this one keeps. It copies nothing while a command runs, but afterwards."""
+    script = _file(work / "check.py")
+    _link(script, tmp_path / "outside.py")
+    sandbox = Sandbox(work, "required", paths=SandboxPaths(keep=(script,)))
+    other = Sandbox(work, "required")
+    await _beside(sandbox, "echo theirs 2>/dev/null > check.py; echo tried", other)
+    assert script.read_text() == "ours\n"
+    await other.run("echo theirs > check.py")
+    assert script.read_text() == "theirs\n"
+    assert (tmp_path / "outside.py").read_text() == "ours\n"

@@ -53,6 +53,15 @@ def linked(work: Path) -> Path:
     return work
 
 
+def test_the_administration_of_a_work_tree_stays_where_git_looks_for_it(linked: Path) -> None:
+    """Also if commands in the further work tree may write in the git directory itself."""
+    git = linked / ".git"
+    sandbox = Sandbox(linked / "tree", "required", paths=SandboxPaths(write=(str(git),)))
+    ran = sandbox.run_sync(f"cd {git} && mv worktrees away")
+    assert "Device or resource busy" in ran.text
+    assert (git / "worktrees" / "tree").is_dir()
+
+
 @pytest.mark.parametrize("way", ADMINISTRATION)
 def test_what_replaces_the_administration_of_a_work_tree_runs_nothing(
     linked: Path, marker: Path, way: str

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox
-from hookline.containment.sandbox import bubblewrap, set_id
+from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
 
 from .conftest import ROOT, Place, needs_bubblewrap
@@ -59,10 +59,6 @@ def test_no_way_leaves_a_set_group_id_file(place: Place, way: str) -> None:
     seen = place.run(f"{WAYS[way].replace('python3', place.python)}\n{SHOW}")
     if way != "killed":
         assert "f" in seen.text  # it had the bit while the command ran
-    hidden = place.work / "d"
-    if way == "in a directory that cannot be listed" and place.user is not None:
-        assert stat.S_IMODE(hidden.stat().st_mode) == 0o700  # nobody else gets at what is in there
-        return
     assert _marked(place.work) == []
 
 
@@ -220,18 +216,36 @@ async def test_other_writable_directories_are_looked_at(tmp_path: Path) -> None:
     assert _marked(tmp_path) == []
 
 
-def test_deep_directories_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies deeper than one can look is out of reach for others."""
-    monkeypatch.setattr(set_id, "_DEPTH", 3)
+@pytest.mark.parametrize(
+    ("hide", "show"),
+    [
+        ("for i in $(seq 150); do mkdir x; cd x; done", "find . -type d -exec chmod 755 {} +"),
+        ("mkdir x; cd x", "chmod 755 x"),
+    ],
+    ids=["deep", "closed"],
+)
+def test_a_later_command_opens_no_way_to_the_bit(place: Place, hide: str, show: str) -> None:
+    """However deep the file is, and whatever the mode of its directory: the first look finds it."""
+    place.run(f"(umask 022; {hide}; cp /bin/true f; chmod 2755 f); test -d x/x || chmod 0 x")
+    place.run(show)
+    found = subprocess.run(
+        ["find", place.work, "-name", "f", "-printf", "%m\n"], capture_output=True, check=True
+    )
+    assert found.stdout == b"755\n"
+
+
+def test_a_closed_directory_stays_closed(tmp_path: Path) -> None:
+    """It is opened for its owner as long as the look takes."""
     since = file_clock()
-    deep = tmp_path / "1" / "2" / "3" / "4" / "5"
+    deep = tmp_path / "1" / "2"
     deep.mkdir(parents=True)
-    for path in (deep / "f", tmp_path / "1" / "2" / "3" / "f"):
+    for path in (deep / "f", tmp_path / "f"):
         path.touch()
         path.chmod(0o2755)
-    assert clear_set_ids([tmp_path], since) == [f"{tmp_path}/1/2/3/f"]
-    assert stat.S_IMODE((tmp_path / "1" / "2" / "3" / "4").stat().st_mode) == 0o700
-    assert stat.S_IMODE((tmp_path / "1" / "2" / "3").stat().st_mode) == 0o755
+    for path in (deep, deep.parent):
+        path.chmod(0o011)
+    assert sorted(clear_set_ids([tmp_path], since)) == [f"{deep}/f", f"{tmp_path}/f"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (deep.parent, deep)] == [0o011, 0o011]
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

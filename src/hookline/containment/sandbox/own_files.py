@@ -2,7 +2,8 @@
 
 uv shares the files of all environments with its cache, `git clone DIR` shares the objects of a repository, and `cp -l`
 shares everything. Who writes such a file in place changes it under its other names too, and no mount prevents that. So
-it is copied, and the copy replaces it. What cannot be copied is read-only for commands.
+it is copied, and the copy replaces it. What cannot be copied is read-only for commands. Nothing is copied while other
+commands run: to replace a file takes away what is mounted on it for them, and with that what protects or hides it.
 
 All is done below open directories: a link that replaces one is not followed.
 """
@@ -50,31 +51,19 @@ class LinkedFile(NamedTuple):
 
 
 def find_shared_outside(
-    linked: Iterable[tuple[str, Sequence[LinkedFile]]],
-    read_only: Iterable[str],
-    *,
-    spares: bool,
+    linked: Iterable[tuple[str, Sequence[LinkedFile]]], read_only: Iterable[str]
 ) -> list[LinkedFile]:
     """Those of these files, by directory, that commands can write and that have a name where commands cannot.
 
-    A name in a place that is read-only for commands counts as one outside; with `spares` a file that has one
-    is left out.
+    A name in a place that is read-only for commands counts as one outside.
     """
     held = frozenset(read_only)
     writable: list[LinkedFile] = []
-    protected: set[tuple[int, int]] = set()
     for place, files in linked:
-        is_held = not held.isdisjoint(prefixes(place))
-        for file in files:
-            if is_held or file.path in held:
-                protected.add(file.identity)
-            else:
-                writable.append(file)
+        if held.isdisjoint(prefixes(place)):
+            writable += (file for file in files if file.path not in held)
     names = Counter([file.identity for file in writable])
-    found = [file for file in writable if names[file.identity] < file.links]
-    if spares:
-        found = [file for file in found if file.identity not in protected]
-    return found
+    return [file for file in writable if names[file.identity] < file.links]
 
 
 def make_own(root: str, files: Iterable[LinkedFile]) -> list[LinkedFile]:
@@ -95,9 +84,13 @@ def make_own(root: str, files: Iterable[LinkedFile]) -> list[LinkedFile]:
     return left
 
 
-def to_mount(files: Iterable[LinkedFile]) -> list[str]:
-    """What to mount read-only, so that none of these files can be written: each file, or the directories above."""
-    found = {file.path for file in files}
+def to_mount(files: Iterable[LinkedFile], *, by_directory: bool) -> list[str]:
+    """What to mount read-only, so that none of these files can be written: each file, or the directories above.
+
+    `by_directory` while other commands run: bubblewrap empties a file that they move to and fro as it mounts it.
+    """
+    paths = [file.path for file in files]
+    found = {(os.path.dirname(path) or path) if by_directory else path for path in paths}
     depth = max((path.count("/") for path in found), default=0)
     while len(found) > _MOST_MOUNTS and depth:
         found = {path if path.count("/") < depth else os.path.dirname(path) for path in found}

@@ -213,6 +213,12 @@ def hides_nothing(paths: SandboxPaths) -> list[str]:
     return [str(each) for each in paths.hide if not any(map(os.path.exists, _matching_paths(each)))]
 
 
+def hidden_below(root: Path, paths: SandboxPaths) -> list[str]:
+    """What `hide` names below a directory, relative to it."""
+    found = (real_path(each) for path in paths.hide for each in _matching_paths(path))
+    return [os.path.relpath(each, root) for each in found if each.startswith(f"{root}/")]
+
+
 def _matching_paths(path: str | Path) -> list[str]:
     """The path itself, and what matches it as a pattern."""
     whole = os.path.abspath(os.path.expanduser(path))

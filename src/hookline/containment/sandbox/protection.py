@@ -27,6 +27,7 @@ from hookline.containment.sandbox.inventory import give_up_lock, hold_lock
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     held_names,
+    hidden_below,
     is_kept_by_its_target,
     outermost,
     own_names,
@@ -84,7 +85,10 @@ class Protection:
         try:
             names = held_names(self.root, self._paths) if self._keeps else []
             names = without(self._left_out, names)
-            self.visit = self._tree.enter(self._left_out, alone=self._alone, held=names)
+            hidden = hidden_below(self.root, self._paths)
+            self.visit = self._tree.enter(
+                self._left_out, alone=self._alone, held=names, hidden=hidden
+            )
             if not self._keeps:
                 self._check_tmp()
                 return self
@@ -134,7 +138,7 @@ class Protection:
         self.kept.append(whole)
         *above, _ = Path(path).parts
         gits = {} if self.visit is None else self.visit.git_directories
-        is_inside = False
+        is_inside = "." in gits
         for depth, name in enumerate(above, 1):
             place = "/".join(above[:depth])
             # Files in there lead to others by relative paths, so no directory on the way is moved.

@@ -13,17 +13,22 @@ made one, files are looked at. A look after every command would take half a seco
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import stat
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 _BITS = stat.S_ISUID | stat.S_ISGID
-_DEPTH = 128
-"""How deep directories are looked into: each level holds a file descriptor."""
+_OWN = stat.S_IRWXU
+_TRIES = 3
+"""How often a look begins again because somebody moved a directory meanwhile."""
 _COARSE_CLOCK = 5
 """`CLOCK_REALTIME_COARSE`: the clock of file times, up to 10 ms behind the fine one."""
+_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_log = logging.getLogger("hookline.containment")
 
 
 def file_clock() -> int:
@@ -37,44 +42,110 @@ def clear_set_ids(places: Iterable[Path], since: int) -> list[str]:
     Files from before keep theirs, unless the command has changed, renamed or linked them. The time of the last change
     is the kernel's: a command cannot set it.
     """
-    look = _Look(since)
-    for place in places:
-        with contextlib.suppress(OSError):
-            look.enter(None, str(place), str(place), 0)
-    return look.cleared
+    cleared: list[str] = []
+    for place in map(str, places):
+        looks = (_Look(since, cleared).walk(place) for _ in range(_TRIES))
+        if not any(looks):
+            _log.warning("'%s' was not searched for set-id bits to its end: it changes", place)
+    return cleared
+
+
+class _Level(NamedTuple):
+    """A directory on the way from the top to the one that is looked at."""
+
+    identity: tuple[int, int]
+    left: list[str]
+    """Directories in it that are not looked at yet."""
+    mode: int | None
+    """What it has when the look is over, if it was opened for that."""
 
 
 class _Look:
-    """One look at directory trees. All is done below open directories: a link that replaces one is not followed."""
+    """One look at a directory tree, with one directory open at a time: a command can make them as deep as it likes.
 
-    def __init__(self, since: int) -> None:
+    No link is followed. The way back is `..`, compared with the directory that it must lead to.
+    """
+
+    def __init__(self, since: int, cleared: list[str]) -> None:
         self._since = since
-        self.cleared: list[str] = []
+        self._cleared = cleared
+        self._levels: list[_Level] = []
+        self._names: list[str] = []
+        self._here = -1
 
-    def enter(self, parent: int | None, name: str, path: str, depth: int) -> None:
+    def walk(self, top: str) -> bool:
+        """Whether everything below could be looked at."""
+        if not self._enter(top):
+            return True  # it is gone
         try:
-            if depth > _DEPTH:
-                raise PermissionError(f"'{path}' is too deep")
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            directory = os.open(name, flags, dir_fd=parent)
-        except PermissionError:
-            # What cannot be looked into is closed to all but its owner: nobody else gets at what is in there.
-            self._change(parent, name, ~0o077)
-            return
-        try:
-            self._clear(directory, path, depth)
+            while self._levels:
+                left = self._levels[-1].left
+                if left:
+                    self._enter(left.pop())
+                elif not self._leave():
+                    return False
         finally:
-            os.close(directory)
+            if self._here >= 0:
+                os.close(self._here)
+        return True
 
-    def _clear(self, directory: int, path: str, depth: int) -> None:
-        with os.scandir(directory) as entries:
+    def _enter(self, name: str) -> bool:
+        """Open a directory, and clear the bits in it. Its owner is let in for that: a command can close it."""
+        try:
+            above = None if self._here < 0 else self._here
+            held = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=above)
+        except OSError:  # it is gone
+            return False
+        try:
+            facts, path = os.fstat(held), f"/proc/self/fd/{held}"
+            mode = stat.S_IMODE(facts.st_mode)
+            is_closed = facts.st_uid == os.geteuid() and mode & _OWN != _OWN
+            if is_closed:
+                os.chmod(path, mode | _OWN)
+            opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:  # somebody else's, where no command of ours can write
+            return False
+        finally:
+            os.close(held)
+        if above is not None:
+            os.close(above)
+        self._here = opened
+        self._names.append(name)
+        identity = facts.st_dev, facts.st_ino
+        self._levels.append(_Level(identity, self._clear(), mode if is_closed else None))
+        return True
+
+    def _leave(self) -> bool:
+        """Go back to the directory above. False if that is not where we came from."""
+        level, below = self._levels.pop(), self._here
+        self._names.pop()
+        self._here = -1
+        try:
+            if self._levels:
+                self._here = os.open("..", os.O_RDONLY | _DIRECTORY, dir_fd=below)
+            if level.mode is not None:
+                os.fchmod(below, level.mode)
+        except OSError:  # it was removed, or is closed again
+            return False
+        finally:
+            os.close(below)
+        if not self._levels:
+            return True
+        facts = os.fstat(self._here)
+        return (facts.st_dev, facts.st_ino) == self._levels[-1].identity
+
+    def _clear(self) -> list[str]:
+        """Clear the bits of the files here. Gives the directories here."""
+        directories = []
+        with os.scandir(self._here) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):  # it is gone, or somebody else's
                     if entry.is_dir(follow_symlinks=False):
-                        self.enter(directory, entry.name, f"{path}/{entry.name}", depth + 1)
+                        directories.append(entry.name)
                     elif self._is_new(entry):
-                        self._change(directory, entry.name, ~_BITS)
-                        self.cleared.append(f"{path}/{entry.name}")
+                        self._clear_bits(entry.name)
+                        self._cleared.append("/".join((*self._names, entry.name)))
+        return directories
 
     def _is_new(self, entry: os.DirEntry[str]) -> bool:
         if not entry.is_file(follow_symlinks=False):
@@ -82,11 +153,11 @@ class _Look:
         facts = entry.stat(follow_symlinks=False)
         return bool(facts.st_mode & _BITS) and facts.st_ctime_ns >= self._since
 
-    def _change(self, parent: int | None, name: str, kept: int) -> None:
-        """Take bits from the mode of an entry, whether or not it can be read."""
-        held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    def _clear_bits(self, name: str) -> None:
+        """Take the bits from the mode of a file, whether or not it can be read."""
+        held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._here)
         try:
             mode = stat.S_IMODE(os.fstat(held).st_mode)
-            os.chmod(f"/proc/self/fd/{held}", mode & kept)
+            os.chmod(f"/proc/self/fd/{held}", mode & ~_BITS)
         finally:
             os.close(held)

@@ -137,7 +137,11 @@ class WorkTree:
         self._fresh = 0
         """New repositories that were looked at."""
         self._shared: frozenset[LinkedFile] = frozenset()
-        """Files that have a name outside too and could not be copied."""
+        """Files that have a name outside too and are not copied."""
+        self._hidden: frozenset[str] = frozenset()
+        """What the user hides here besides environment files."""
+        self._is_copied = True
+        """Whether what could be copied of them was: not while other commands run."""
         self.shared: list[str] = []
         """What is read-only for commands because of them."""
         self._visits: list[TreeVisit] = []
@@ -146,9 +150,14 @@ class WorkTree:
     # --- commands come and go -------------------------------------------------------------------------
 
     def enter(
-        self, left_out: Iterable[str] = (), *, alone: bool = False, held: Iterable[str] = ()
+        self,
+        left_out: Iterable[str] = (),
+        *,
+        alone: bool = False,
+        held: Iterable[str] = (),
+        hidden: Iterable[str] = (),
     ) -> TreeVisit:
-        """A command is about to start. It can write nothing at the `held` names."""
+        """A command is about to start. It can write nothing at the `held` names, and does not see the `hidden` ones."""
         visit = TreeVisit(left := tuple(left_out))
         near = [] if self._visits else trees_to_recover([self.root])
         for tree in near:  # not under our lock: each takes its own
@@ -156,14 +165,14 @@ class WorkTree:
                 path if tree is self else f"{tree.root}/{path}" for path in tree.recover()
             )
         with self._lock:
+            self._hidden = frozenset(hidden)
             if self._visits:
                 if alone or self._alone or any(tree._on_host for tree in self._near()):
                     raise _not_alone_error()
                 self._overlap = True
                 self.check()
                 self._learn_named()
-                # To replace a file that is hidden would show it to the commands that run.
-                self._own_files({*held, *self._known, *self._index.env_files()}, left)
+                self._own_files({*held, *self._known}, left, can_copy=False)
             else:
                 visit.moved += self._learn(held, left)
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -288,22 +297,27 @@ class WorkTree:
         """Whether a command runs that can write here."""
         return bool(self._visits)
 
-    def _own_files(self, read_only: Iterable[str], left_out: Iterable[str]) -> None:
+    def _own_files(
+        self, read_only: Iterable[str], left_out: Iterable[str], *, can_copy: bool
+    ) -> None:
         """Copy files that commands could write and that have another name outside, or in a place that is read-only.
 
-        While commands run, a file that is also protected is left: a name less would look like a change of theirs.
+        What is not copied is read-only. Files that are hidden are never copied: commands of the read-only place are in
+        no record, and to replace what is hidden from one that runs would show it.
         """
         held = [path for path in read_only if not _is_below(path, left_out)]
-        find = functools.partial(find_shared_outside, read_only=held, spares=bool(self._visits))
-        found = find(self._index.linked_files())
-        if self._shared == frozenset(found):
+        found = find_shared_outside(self._index.linked_files(), held)
+        if self._shared == frozenset(found) and (self._is_copied or not can_copy):
             return
         # The name that is missing may be one that was made after its directory was read.
         self._index.forget()
         self._refresh()
-        found = find(self._index.linked_files())
-        self._shared = frozenset(make_own(self.root, found))
-        self.shared = to_mount(self._shared)
+        found = find_shared_outside(self._index.linked_files(), held)
+        hidden = self._hidden.union(self._index.env_files())
+        copies = [file for file in found if can_copy and not _is_below(file.path, hidden)]
+        left = {*found}.difference(copies).union(make_own(self.root, copies))
+        self._shared, self._is_copied = frozenset(left), can_copy
+        self.shared = to_mount(self._shared, by_directory=not can_copy)
         copied = len(found) - len(self._shared)
         if copied:
             _log.info(
@@ -355,7 +369,8 @@ class WorkTree:
         self._overlap = False
         parts = self._parts()
         obeyed = (each.path for each in parts if each.check not in _WRITTEN_OFTEN)
-        self._own_files({*held, *obeyed}.difference(made, self._stuck), left_out)
+        read_only = {*held, *obeyed}.difference(made, self._stuck)
+        self._own_files(read_only, left_out, can_copy=not others)
         samples = {
             part
             for part in parts
@@ -740,7 +755,7 @@ def describe_shared(paths: Sequence[str]) -> str:
     named = ", ".join(f"'{printable(path)}'" for path in paths[:3])
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return (
-        f"read-only are {named}{more}: files there have a second name outside (a hard link) and could not be copied. "
+        f"read-only are {named}{more}: files there have a second name outside (a hard link) and were not copied. "
         "Make them anew with UV_LINK_MODE=copy, `git clone --no-hardlinks`, or package-import-method=copy of pnpm"
     )
 
