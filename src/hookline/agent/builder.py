@@ -1,4 +1,7 @@
-"""`AgentBuilder`: describe an agent in any order, then build it. Everything that can be checked is checked here."""
+"""`AgentBuilder`: describe an agent in any order, then build it. Everything that can be checked is checked here.
+
+The methods that take hooks (`on_before_tool_use` and so on) are in `registration.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import msgspec
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import call_capability, complete
-from hookline.agent.redaction import both
+from hookline.agent.redaction import chain_redactors
 from hookline.agent.registration import TakesHooks
 from hookline.definition import Approver, Clock, Definition
 from hookline.definition.definition import CancelSource, OnInDoubt, Plans
@@ -99,7 +102,7 @@ class AgentBuilder(TakesHooks):
         return self._set(version=text_of(version, "the agent's version"), accepts=known)
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
-        """How turns with the model go."""
+        """The driver: the object that asks the model, once for each step."""
         check_driver(driver)
         return self._set(driver=driver)
 
@@ -238,8 +241,8 @@ class AgentBuilder(TakesHooks):
             content = lambda value, _before="": redact(value)  # noqa: E731 - a function without a name
         check_redact(content)
         return self._set(
-            redact=both(redact, self._draft.redact),
-            redact_content=both(content, self._draft.redact_content),
+            redact=chain_redactors(redact, self._draft.redact),
+            redact_content=chain_redactors(content, self._draft.redact_content),
         )
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
