@@ -8,7 +8,7 @@ child run not the `state`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -312,6 +312,15 @@ class AgentContext(Context, frozen=True, kw_only=True):
             stop_reason=None if stop_reason is None else StopReason(stop_reason),
         )
         return msgspec.structs.replace(self, evaluations=(*self.evaluations, said))
+
+
+def own_and_parent_states(ctx: AgentContext) -> Iterator[AgentState]:
+    """The state of the run, and of the runs above it."""
+    yield ctx.state
+    above = ctx.run.parent if ctx.has_run else None
+    while above is not None:
+        yield above.state
+        above = above.parent
 
 
 def expect_context(ctx: Context, kind: type[C]) -> C:
