@@ -19,7 +19,7 @@ from hookline._aio import is_async_callable, is_generator_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import call_capability, complete
 from hookline.agent.redaction import chain_redactors
-from hookline.agent.registration import TakesHooks
+from hookline.agent.registration import HookMethods
 from hookline.definition import Approver, Clock, Definition
 from hookline.definition.definition import CancelSource, OnInDoubt, Plans
 from hookline.definition.guards import default_guards
@@ -48,7 +48,7 @@ class LimitOptions(TypedDict, total=False):
     """How often stop hooks may object to the end of the run."""
 
 
-class AgentBuilder(TakesHooks):
+class AgentBuilder(HookMethods):
     """Describes an agent. Each method changes the builder and returns it; `build()` gives a frozen agent."""
 
     __slots__ = (
@@ -354,7 +354,7 @@ class AgentBuilder(TakesHooks):
             registrations=registrations,
             plans=Plans(registrations),
             capabilities=tuple(self._capabilities),
-            brought=self._brought(),
+            tool_capabilities=self._find_tool_capabilities(),
         )
         installed = zip(self._capabilities, self._installed, strict=True)
         agent = Agent(complete(definition, installed))
@@ -362,7 +362,7 @@ class AgentBuilder(TakesHooks):
             agent = _call_on_build(agent, callback)
         return agent
 
-    def _brought(self) -> dict[str, str]:
+    def _find_tool_capabilities(self) -> dict[str, str]:
         """Which capability each tool came with."""
         if not self._capabilities:
             return EMPTY

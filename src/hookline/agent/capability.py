@@ -49,9 +49,11 @@ def complete(definition: Definition, installed: Iterable[tuple[str, Any]]) -> De
     ]
     if any(tools for _, tools in late):
         toolbox = definition.toolbox.with_tools(*(tool for _, tools in late for tool in tools))
-        brought = {as_tool(tool).name: name for name, tools in late for tool in tools}
+        added = {as_tool(tool).name: name for name, tools in late for tool in tools}
         definition = msgspec.structs.replace(
-            definition, toolbox=toolbox, brought=FrozenDict({**definition.brought, **brought})
+            definition,
+            toolbox=toolbox,
+            tool_capabilities=FrozenDict({**definition.tool_capabilities, **added}),
         )
     guarding = {
         str(path) for _, each in installed for path in call_capability(each, "protected_files")

@@ -221,8 +221,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     max_objections: int = 8
     cancel_sources: tuple[CancelSource, ...] = ()
     capabilities: tuple[str, ...] = ()
-    brought: dict[str, str] = EMPTY
-    """Which capability a tool came with, by the tool's name."""
+    tool_capabilities: dict[str, str] = EMPTY
+    """The capability that each tool came with, by the name of the tool."""
     protected_files: tuple[str, ...] = ()
     """Files that guard the agent. No agent in the same tree of runs may change them."""
     guarded_since: int = 0

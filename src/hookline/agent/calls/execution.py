@@ -31,7 +31,7 @@ from hookline.agent.calls.admission import (
     validate_again,
 )
 from hookline.agent.checks import check_kind, check_result, refuse_other_call
-from hookline.agent.children import ChildWaits, abandon_children, recount_children
+from hookline.agent.children import ChildPaused, abandon_children, recount_children
 from hookline.agent.error_handling import (
     on_error,
     on_success,
@@ -626,9 +626,9 @@ async def execute_call(run: Run, current: CallInProgress) -> None:
             result = as_result(run, current.call, value, started)
         else:
             result = await _through_hooks(run, current)
-    except ChildWaits as waits:
+    except ChildPaused as paused:
         current.stage = CallStage.SUSPENDED
-        current.child_approvals = waits.approvals
+        current.child_approvals = paused.approvals
         run.step.wait()
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -721,7 +721,7 @@ async def _use_and_catch(run: Run, current: CallInProgress) -> ToolResult:
     current.exception = None
     try:
         return as_result(run, current.call, await run.source.use(run, current, _use_tool), started)
-    except ChildWaits:
+    except ChildPaused:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         result = _failure_result(run, current, error, started)
