@@ -50,7 +50,7 @@ def test_a_tool_may_depend_on_the_rest_of_the_agent() -> None:
     agent = builder.with_driver(ScriptedDriver([call("count_tools"), say("ok")])).build()
     assert census.asked == 1
     assert agent.run_sync("go").steps[0].results[0].result == "look"
-    assert agent.definition.brought == {"count_tools": "census"}
+    assert agent.definition.tool_capabilities == {"count_tools": "census"}
 
 
 def test_the_tools_of_a_capability_are_known_as_such() -> None:
@@ -67,7 +67,7 @@ def test_the_tools_of_a_capability_are_known_as_such() -> None:
         return ""
 
     agent = AgentBuilder().with_capability(Eyes()).with_tools(mine).build(model=None)
-    assert agent.definition.brought == {"look": "eyes"}
+    assert agent.definition.tool_capabilities == {"look": "eyes"}
 
 
 def test_notes_are_lines_of_explain_and_problems_are_findings() -> None:

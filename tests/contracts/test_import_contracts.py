@@ -1,13 +1,15 @@
-"""The import contracts in pyproject.toml hold, and each catches what it should."""
+"""The import contracts in pyproject.toml hold, and each catches what it should; the kernel imports what it may."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,3 +94,54 @@ def test_every_layer_exists() -> None:
     source = ROOT / "src" / "hookline"
     missing = [n for n in names if not (source / n).is_dir() and not (source / f"{n}.py").is_file()]
     assert missing == []
+
+
+# --- the kernel ---------------------------------------------------------------------------------------
+
+SOURCE = ROOT / "src" / "hookline"
+KERNEL = ("errors.py", "flow", "hooks", "journal", "lifecycle", "state")
+ALLOWED = {*sys.stdlib_module_names, "hookline", "msgspec"}
+
+
+def foreign_imports(name: str, text: str) -> Iterator[str]:
+    """The packages that a module of the kernel imports and may not, wherever in the module it does."""
+    allowed = ALLOWED | {"psycopg"} if name.startswith("journal/postgres/") else ALLOWED
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            modules = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            modules = [node.module or ""]
+        else:
+            continue
+        yield from (each for each in modules if each.partition(".")[0] not in allowed)
+
+
+def test_the_kernel_imports_only_the_standard_library_and_msgspec() -> None:
+    """A contract of import-linter forbids packages by name; any other one would pass."""
+    paths = [
+        path
+        for part in KERNEL
+        for path in (SOURCE.joinpath(part).rglob("*.py") if "." not in part else [SOURCE / part])
+    ]
+    texts = {
+        path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in paths
+    }
+    assert {name.partition("/")[0] for name in texts} == set(KERNEL)
+    found = {name: list(foreign_imports(name, text)) for name, text in texts.items()}
+    assert {name: modules for name, modules in found.items() if modules} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("state/planted.py", "import httpx2", ["httpx2"]),
+        ("hooks/planted.py", "import os, yaml.nodes as nodes", ["yaml.nodes"]),
+        ("flow/planted.py", "def f():\n    from sqlalchemy.orm import Session", ["sqlalchemy.orm"]),
+        ("journal/planted.py", "import psycopg", ["psycopg"]),
+        ("journal/postgres/planted.py", "import psycopg", []),
+        ("errors.py", "from collections.abc import Iterator\nimport msgspec, hookline.lazy", []),
+    ],
+)
+def test_a_planted_import_in_the_kernel_is_found(name: str, text: str, found: list[str]) -> None:
+    """Whatever it is called, and wherever it stands."""
+    assert list(foreign_imports(name, text)) == found

@@ -742,7 +742,7 @@ async def test_hooks_at_the_end_are_asked_by_whoever_has_the_run(
 
     first = postgres_journal()
     current = asyncio.create_task(build(first).run("Pay.", run_id="r"))
-    with pytest.raises(RunHandedOverError, match="run 'r' is left to whoever claims it next"):
+    with pytest.raises(RunHandedOverError, match="run 'r' is left to another process"):
         await current
     assert set(asked) <= {"look", "pay"}
     assert (told[-1], told.count("handed_over"), "result" in told) == ("handed_over", 1, False)

@@ -33,6 +33,7 @@ from hookline import (
 )
 from hookline.errors import NotJSONError, UsageError
 from hookline.flow import ErrorClass
+from hookline.hooks import Point
 from hookline.lifecycle import AgentContext
 from hookline.state import ErrorInfo, InferenceRequest, InferenceResponse, ResultStatus, Step
 from hookline.testing import ScriptedDriver, call, say
@@ -53,6 +54,14 @@ CONTEXTS: list[AgentContext] = [
     CompactHookContext(point=HookPoint.BEFORE_COMPACT),
     FailureHookContext(point=HookPoint.ERROR, exception=ValueError("bad")),
 ]
+
+
+@pytest.mark.parametrize("point", list(HookPoint), ids=str)
+def test_a_context_names_what_hooks_may_change(point: Point[AgentContext]) -> None:
+    """Whoever reads the class need not look up the points."""
+    own = point.changes - {"state", "evaluations"}
+    described = "".join(each.__doc__ or "" for each in point.context.__mro__[:2])
+    assert [name for name in own if f"`{name}`" not in described] == []
 
 
 @pytest.fixture(params=CONTEXTS, ids=lambda ctx: type(ctx).__name__)

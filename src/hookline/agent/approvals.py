@@ -100,7 +100,7 @@ async def ask_person(
             run.durable.flush()
         decision, by = await _ask_approver(run, approval)
     if decision is not None:
-        decision = _note(run, current, approval, decision, by)
+        decision = _record_answer(run, current, approval, decision, by)
     return decision
 
 
@@ -148,7 +148,7 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
         if decision is None:
             decision = Decision.deny("nobody can answer it now")
             assert current.approval is not None
-            _note(run, current, current.approval, decision, "")
+            _record_answer(run, current, current.approval, decision, "")
     return decision
 
 
@@ -440,7 +440,7 @@ def _as_decision(answer: object) -> Decision:
     )
 
 
-def _note(
+def _record_answer(
     run: Run, current: CallInProgress, approval: PendingApproval, decision: Decision, by: str
 ) -> Decision:
     if decision.answer is Answer.EDIT and approval.is_again:
@@ -454,7 +454,7 @@ def _note(
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     current.decision, kept = decision, run.decision_without_secrets(decision)
-    run.clock()  # whoever answered took his time
+    run.clock()  # the answer may have taken long
     run.append(
         ApprovalAnswered(
             *run.record_head(),

@@ -1,4 +1,7 @@
-"""`AgentBuilder`: describe an agent in any order, then build it. Everything that can be checked is checked here."""
+"""`AgentBuilder`: describe an agent in any order, then build it. Everything that can be checked is checked here.
+
+The methods that take hooks (`on_before_tool_use` and so on) are in `registration.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ import msgspec
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.agent.agent import Agent
 from hookline.agent.capability import call_capability, complete
-from hookline.agent.redaction import both
-from hookline.agent.registration import TakesHooks
+from hookline.agent.redaction import chain_redactors
+from hookline.agent.registration import HookMethods
 from hookline.definition import Approver, Clock, Definition
 from hookline.definition.definition import CancelSource, OnInDoubt, Plans
 from hookline.definition.guards import default_guards
@@ -45,7 +48,7 @@ class LimitOptions(TypedDict, total=False):
     """How often stop hooks may object to the end of the run."""
 
 
-class AgentBuilder(TakesHooks):
+class AgentBuilder(HookMethods):
     """Describes an agent. Each method changes the builder and returns it; `build()` gives a frozen agent."""
 
     __slots__ = (
@@ -99,7 +102,7 @@ class AgentBuilder(TakesHooks):
         return self._set(version=text_of(version, "the agent's version"), accepts=known)
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
-        """How turns with the model go."""
+        """The driver: the object that asks the model, once for each step."""
         check_driver(driver)
         return self._set(driver=driver)
 
@@ -238,8 +241,8 @@ class AgentBuilder(TakesHooks):
             content = lambda value, _before="": redact(value)  # noqa: E731 - a function without a name
         check_redact(content)
         return self._set(
-            redact=both(redact, self._draft.redact),
-            redact_content=both(content, self._draft.redact_content),
+            redact=chain_redactors(redact, self._draft.redact),
+            redact_content=chain_redactors(content, self._draft.redact_content),
         )
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
@@ -351,7 +354,7 @@ class AgentBuilder(TakesHooks):
             registrations=registrations,
             plans=Plans(registrations),
             capabilities=tuple(self._capabilities),
-            brought=self._brought(),
+            tool_capabilities=self._find_tool_capabilities(),
         )
         installed = zip(self._capabilities, self._installed, strict=True)
         agent = Agent(complete(definition, installed))
@@ -359,7 +362,7 @@ class AgentBuilder(TakesHooks):
             agent = _call_on_build(agent, callback)
         return agent
 
-    def _brought(self) -> dict[str, str]:
+    def _find_tool_capabilities(self) -> dict[str, str]:
         """Which capability each tool came with."""
         if not self._capabilities:
             return EMPTY

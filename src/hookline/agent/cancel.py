@@ -32,7 +32,7 @@ class CancelToken:
         self.is_cancelled = parent is not None and parent.is_cancelled
         self.reason = ""
         self.is_out_of_time = False
-        """Its time was over: to whoever wanted it so, that is a limit that was reached."""
+        """The time of the run was over. The run then ends as stopped at its time limit, not as cancelled."""
         self.is_handed_over = False
         """The run is left after the step that it makes, without an end: another process continues it."""
         self._children: weakref.WeakSet[CancelToken] | None = None
@@ -54,7 +54,7 @@ class CancelToken:
         self._loop = asyncio.get_running_loop()
 
     def close(self) -> None:
-        """The run is on its way out: what runs from here on is not interrupted."""
+        """The run ends: what it does from here on is not interrupted."""
         self._closed = True
 
     def cancel(self, reason: str = "", *, out_of_time: bool = False) -> bool:
@@ -95,8 +95,8 @@ class CancelToken:
         self._delivered = True
         self._task.cancel()
 
-    def absorb(self) -> bool:
-        """Whether a CancelledError that surfaced is ours to swallow: the run was cancelled, not the task it is in."""
+    def uncancel_task(self) -> bool:
+        """Undo the cancellation of the task by the run. True if the run was cancelled, and the task by nobody else."""
         if self._task is None or not self.requested:
             return False
         if self._delivered:

@@ -1,4 +1,7 @@
-"""How to write a capability: what it may have. It is tools and hooks that belong together, installed by name, once."""
+"""How to write a capability: tools and hooks that belong together, installed once, by name.
+
+`Capability` lists the methods that it may have. `capabilities/limits.py` is a short example.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,12 @@ class Capability(Protocol):
       makes, and what has `on` decorators;
     - `tools()` gives tools or plain functions;
     - `configure(builder)` may use everything else a builder can do, and may only narrow limits;
-    - `speaks_for_user = True` says that it is nothing but settings of whoever builds the agent, and counts as them.
+    - `speaks_for_user = True` says that it only has settings of the person who builds the agent. It may then do what
+      the builder may do: widen a limit, for example;
     - `tools_for(definition)` gives tools that are made of what else the agent has, when it is built;
-    - `protected_files()` gives files by which the agent is guarded: commands that it runs in a sandbox leave them;
-    - `protect_files(definition)` has its own tools leave the protected files and the journal of that agent: of its own
-      one, and of each that runs in the same tree of runs;
+    - `protected_files()` gives files that guard the agent. Its commands in a sandbox cannot change them;
+    - `protect_files(definition)` tells its tools not to change the protected files and the journal of that agent. It is
+      called for its own agent and for each other agent in the same tree of runs;
     - `notes(definition)` gives what `explain()` and `lint()` should say about it in that agent.
     """
 
@@ -45,9 +49,11 @@ def complete(definition: Definition, installed: Iterable[tuple[str, Any]]) -> De
     ]
     if any(tools for _, tools in late):
         toolbox = definition.toolbox.with_tools(*(tool for _, tools in late for tool in tools))
-        brought = {as_tool(tool).name: name for name, tools in late for tool in tools}
+        added = {as_tool(tool).name: name for name, tools in late for tool in tools}
         definition = msgspec.structs.replace(
-            definition, toolbox=toolbox, brought=FrozenDict({**definition.brought, **brought})
+            definition,
+            toolbox=toolbox,
+            tool_capabilities=FrozenDict({**definition.tool_capabilities, **added}),
         )
     guarding = {
         str(path) for _, each in installed for path in call_capability(each, "protected_files")

@@ -1,4 +1,4 @@
-"""What hooks, models and tools give, checked before anyone else sees it. What does not hold up is their failure."""
+"""Checks what hooks, models and tools return, before others see it. A wrong value is a failure of who returned it."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ _WHY = "its parent run continued without it"
 _CANCELLED = RunStatus.CANCELLED
 
 
-class HasDefinition(Protocol):
-    """An agent, as far as starting it as a child is concerned."""
+class AgentLike(Protocol):
+    """What is needed of an agent to start it as a child: its definition."""
 
     @property
     def definition(self) -> Definition:
@@ -58,12 +58,16 @@ class HasDefinition(Protocol):
         ...
 
 
-class ChildWaits(Exception):
+class ChildPaused(Exception):
     """A child run waits for a person, so the call that started it cannot finish now."""
 
     def __init__(self, approvals: tuple[PendingApproval, ...]) -> None:
         self.approvals = approvals
         super().__init__("a child run waits for approval; do not catch this exception")
+
+
+ChildWaits = ChildPaused
+"""The name in `hookline.playback`."""
 
 
 async def start_child(

@@ -1,7 +1,7 @@
 """When a tool raises, or a model or a hook fails: the error policy decides, and error hooks may decide otherwise.
 
-The policy is in `flow/error_policy.py`. A tool that raises is caught in `calls/execution.py` (`execute_one`,
-`_after_failure`), a model that fails in `loop/turn.py`.
+By default the model reads the error of a tool, and the run continues; `flow/error_policy.py` has the defaults. A tool
+that raises is caught in `calls/execution.py` (`execute_call`, `_after_failure`), a model that fails in `loop/turn.py`.
 """
 
 from __future__ import annotations

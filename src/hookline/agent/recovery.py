@@ -130,7 +130,7 @@ class ResumeSource(AnswerSource):
         return None
 
     def _must_judge_anew(self, entry: Entry, step: int, call_id: str) -> bool:
-        """Policies of now judge whatever has not started yet."""
+        """Whether a policy judges this call again: a recorded answer does not count for a call that has not started."""
         if not entry.is_policy or entry.point != HookPoint.BEFORE_TOOL_USE:
             return False
         call = self.known.call(step, call_id)

@@ -1,4 +1,4 @@
-"""Secrets that are kept out of the state and the record: of hooks' words, and of the arguments of calls."""
+"""Keeps secrets out of the state and the record: those in texts of hooks, and in the arguments of calls."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def original(call: ToolCall) -> ToolCall:
 # --- what hooks say and note --------------------------------------------------------------------------
 
 
-def both(one: F | None, other: F | None) -> F | None:
-    """What takes out all that either takes out: a child is held to what its parent is."""
+def chain_redactors(one: F | None, other: F | None) -> F | None:
+    """One redactor that does the work of both. A child run uses its own and the one of its parent."""
     if one is None or other is None or one is other:
         return one or other
     # With the text that came directly before, where that matters.

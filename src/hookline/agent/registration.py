@@ -186,8 +186,8 @@ class BoundRegistrar(Generic[F, B]):
         return self._builder._add(register(self._point, callback, options))
 
 
-class TakesHooks:
-    """The part of a builder that takes hooks."""
+class HookMethods:
+    """The methods of a builder that register hooks: one for each point, and those for any point."""
 
     __slots__ = ()
 

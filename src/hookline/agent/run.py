@@ -33,7 +33,7 @@ from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.inbox import RunInbox
 from hookline.agent.redaction import (
     ORIGINALS,
-    both,
+    chain_redactors,
     context_without,
     result_without,
 )
@@ -103,8 +103,8 @@ C = TypeVar("C", bound=AgentContext)
 _STOP = Kind.STOP
 
 
-_WEIGHED = (Kind.ALLOW, Kind.ASK)
-"""Whose hook it is matters: an allow lifts an ask of another capability."""
+_WITH_SOURCE = (Kind.ALLOW, Kind.ASK)
+"""Answers whose record names the capability of the hook: an allow does not lift an ask of the same capability."""
 _NOT_IN_RESULT = ("error", "agent_failed", "execution_end", "session_end")
 """Where a hook may fail without a word of it in the result: the run has another error, or is over."""
 _logger = logging.getLogger("hookline.hooks")
@@ -188,8 +188,8 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         redact, content = definition.redact, definition.redact_content
         if parent is not None:
             answers = parent.setup.answers
-            redact = both(redact, parent.setup.redact)
-            content = both(content, parent.setup.redact_content)
+            redact = chain_redactors(redact, parent.setup.redact)
+            content = chain_redactors(content, parent.setup.redact_content)
         return RunSetup(
             definition=definition,
             drive=drive,
@@ -282,7 +282,7 @@ class Run:
         self.now = clock.monotonic()
         self.at = clock.now() + (0.0 if durable.store is None else durable.store.clock_offset)
         self.wall = self.at - self.now
-        # What it has come to.
+        # The state, the evaluations, the error, and what was used.
         self.state = state
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
@@ -436,10 +436,10 @@ class Run:
         )
 
     def check_claim(self) -> None:
-        """Leave a run that another process may have by now: its hooks are asked there."""
+        """Raise RunHandedOverError if another process may have claimed the run: that process asks the hooks."""
         if self.durable.is_lost:
             raise RunHandedOverError(
-                f"run '{self.run_id}' is left to whoever claims it next: this process has lost it.",
+                f"run '{self.run_id}' is left to another process: this one has lost its claim.",
                 remedy="Resume the run: what was committed is there.",
             )
 
@@ -532,7 +532,7 @@ class Run:
         )
 
     def settle(self, entry: Entry, before: Any, after: Any) -> Any:
-        """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
+        """Check what a hook changed, before others see it. A wrong value is a failure of the hook."""
         after = check_changes(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
             after = check_changed_call(entry, before, after, self.setup.definition.toolbox)
@@ -626,7 +626,7 @@ class Run:
                 decision=self.decision_without_secrets(answer.answer)
                 if isinstance(answer.answer, Decision)
                 else None,
-                source=entry.registration.source if answer.kind in _WEIGHED else None,
+                source=entry.registration.source if answer.kind in _WITH_SOURCE else None,
                 external=entry.registration.external,
                 traceback=traceback,
                 is_made=self.step.unrecorded is not None,
@@ -670,7 +670,7 @@ class Run:
             self.durable.tell(delta)
 
     def _place(self) -> tuple[str, int, float]:
-        """Where and when a delta stands among the records, of which it is none."""
+        """The run, number and time of a delta. A delta is no record: its number is how many records there are."""
         self.clock()
         return self.run_id, len(self.durable.records), self.at
 
@@ -680,11 +680,11 @@ class Run:
             await self.pace()
 
     def drop_deltas(self) -> None:
-        """What was held back was said in vain, or is withheld: nobody hears it."""
+        """Drop the deltas that were held back: their answer failed, was withheld, or is not the final one."""
         self._held.clear()
 
     def release_deltas(self, response: InferenceResponse) -> None:
-        """The response is settled: what was held back goes out, each field in one piece, as the response has it."""
+        """Send the deltas that were held back: one for each field, with the text of the settled response."""
         held, self._held = self._held, {}
         for delta in held.values():
             if (whole := _whole_delta(delta, response)) is not None:
@@ -694,7 +694,7 @@ class Run:
     # --- for drivers, hooks and tools ---------------------------------------------------------------
 
     def record_fallback(self, error: Exception, reason: str) -> None:
-        """A driver asks another model in the place of one that failed: that is on record, and its text is void."""
+        """Record that a driver asks another model after one failed, and drop the text of the first."""
         info = ErrorInfo.from_exception(error, classify(error))
         self.step.add_error(info)
         self.drop_deltas()

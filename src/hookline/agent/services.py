@@ -16,7 +16,7 @@ import msgspec
 
 from hookline.agent.approvals import ask_while_running
 from hookline.agent.checks import check_response
-from hookline.agent.children import ChildWaits, HasDefinition, read_child_result, start_child
+from hookline.agent.children import AgentLike, ChildPaused, read_child_result, start_child
 from hookline.agent.error_handling import ask_policy, stop_if_too_late
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
@@ -106,7 +106,7 @@ class HookServices:
         failures = 0
         while True:
             try:
-                response = await awaitable(driver, driver.infer(request, QuietTurn(run)))
+                response = await awaitable(driver, driver.infer(request, UnstreamedTurn(run)))
                 return check_response(response, f"the driver ({type(driver).__qualname__})")
             except Exception as error:
                 failures += 1  # the hook deals with it, so the run does not count it as its own
@@ -119,7 +119,7 @@ class HookServices:
 
     # --- another agent --------------------------------------------------------------------------------
 
-    async def spawn(self, ctx: C, agent: HasDefinition, prompt: str, name: str) -> tuple[C, Any]:
+    async def spawn(self, ctx: C, agent: AgentLike, prompt: str, name: str) -> tuple[C, Any]:
         """Run an agent as a child of this run. Gives the context with what hooks around the child said, and its result.
 
         It cannot wait for a person: a child that needs an answer nobody gives now is an error.
@@ -171,7 +171,7 @@ def provide_services(run: Run) -> None:
     run.make_services = HookServices
 
 
-def _check_child(agent: HasDefinition, prompt: str, name: str) -> tuple[Definition, str, str]:
+def _check_child(agent: AgentLike, prompt: str, name: str) -> tuple[Definition, str, str]:
     """What a child run is made of, its prompt and its name; refuses what is none."""
     definition = getattr(agent, "definition", None)
     if not isinstance(definition, Definition):
@@ -191,8 +191,8 @@ def _digest(run: Run, asked: Any) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-class QuietTurn:
-    """A turn that nobody reads along with."""
+class UnstreamedTurn:
+    """A turn of the model whose pieces are not streamed to anybody."""
 
     __slots__ = ("_run",)
     is_streamed = False
@@ -355,7 +355,7 @@ class CallContext(ToolContext):
         with contextlib.suppress(RuntimeError):  # the loop is closed: the run is long over
             self._loop.call_soon_threadsafe(work, *args)
 
-    async def spawn(self, agent: HasDefinition, prompt: str, *, name: str = "") -> RunResult:
+    async def spawn(self, agent: AgentLike, prompt: str, *, name: str = "") -> RunResult:
         call = self.call
         definition, prompt, name = _check_child(agent, prompt, name)
         if self._is_elsewhere:
@@ -382,7 +382,7 @@ class CallContext(ToolContext):
         while self._running:  # children beside this one get as far as they can: none is left behind
             self._idle.clear()
             await self._idle.wait()
-        raise ChildWaits(self.waiting)
+        raise ChildPaused(self.waiting)
 
     async def ask(self, question: ToolCall, reason: str, *, asked_by: str = "") -> Decision:
         call = self.call
@@ -412,5 +412,5 @@ async def use_in_context(
     if current.failed_hook is not None:
         raise current.failed_hook
     if context.waiting:
-        raise ChildWaits(context.waiting)
+        raise ChildPaused(context.waiting)
     return value

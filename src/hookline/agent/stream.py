@@ -72,7 +72,7 @@ class StreamBuffer(Generic[T]):
 class RunStream(Generic[T]):
     """An async iterator over a run. `result` is there once it has been read to its end.
 
-    Leaving it early cancels the run: its hooks on the way out still run. With `async with agent.stream(...) as events`
+    Leaving it early cancels the run: the hooks at its end still run. With `async with agent.stream(...) as events`
     the end of the block leaves it.
     """
 

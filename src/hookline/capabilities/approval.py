@@ -24,7 +24,7 @@ from hookline.lifecycle import AgentContext, ExecutionHookContext, ToolHookConte
 from hookline.option_checks import check_names
 from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
-from hookline.permissions.quiet import is_quiet
+from hookline.permissions.read_only_calls import is_read_only_call
 from hookline.state import AgentState, Decision
 from hookline.wildcards import matches_any
 
@@ -384,7 +384,7 @@ def _is_reading(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
         return True  # a command that was started in plan mode must be polled and stopped there, too
     if tool is not None and tool.pure_with:
         return False  # it could have been called so that it changes nothing
-    return is_quiet(call, tool, ctx.state)
+    return is_read_only_call(call, tool, ctx.state)
 
 
 def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
 
-from hookline.lifecycle import AgentContext
 from hookline.state import AgentState, ToolCall
 
 T = TypeVar("T")
@@ -20,15 +18,6 @@ def read_note(state: AgentState, key: str, kind: type[T]) -> T:
         return kind() if kept is None else msgspec.convert(kept, kind)
     except msgspec.ValidationError:
         return kind()
-
-
-def states_above(ctx: AgentContext) -> Iterator[AgentState]:
-    """The state of this run, and of the runs above it."""
-    yield ctx.state
-    above = ctx.run.parent if ctx.has_run else None
-    while above is not None:
-        yield above.state
-        above = above.parent
 
 
 def is_note_overwrite(call: ToolCall) -> bool:

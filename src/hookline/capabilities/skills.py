@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from hookline.agent import Note, hook
-from hookline.capabilities.notes import states_above
 from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Registration
@@ -19,6 +18,7 @@ from hookline.lifecycle import (
     PromptHookContext,
     ToolHookContext,
 )
+from hookline.lifecycle.contexts import own_and_parent_states
 from hookline.markdown import Skill, SkillLibrary
 from hookline.markdown.document import PageHooks, has_commands
 from hookline.markdown.tool_names import means_tool
@@ -206,7 +206,7 @@ class Skills:
         call = ctx.tool_call
         if call.name in _ALWAYS:
             return None
-        for state in states_above(ctx):
+        for state in own_and_parent_states(ctx):
             active = _active(state, self._key)
             allowed = active.get("allowed")
             if allowed is None or self._is_allowed(allowed, call):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from hookline.agent import Note, hook
-from hookline.capabilities.notes import is_note_overwrite, states_above
+from hookline.capabilities.notes import is_note_overwrite
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
@@ -17,6 +17,7 @@ from hookline.lifecycle import (
     PromptHookContext,
     ToolHookContext,
 )
+from hookline.lifecycle.contexts import own_and_parent_states
 from hookline.permissions import Rule, Rules
 from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
 
@@ -89,7 +90,7 @@ class ToolAllowList:
         if self._choose is None:
             return self._rules
         chosen: Any = None
-        for state in states_above(
+        for state in own_and_parent_states(
             ctx
         ):  # the topmost counts: it is the one whose prompt a person wrote
             chosen = state.metadata.get(self._key, chosen)

@@ -38,7 +38,7 @@ from hookline.state import Decision, PendingApproval, ToolCall
 _INDENT = "    "
 
 
-class PersonLeft(Exception):
+class NoAnswer(Exception):
     """The person left without an answer."""
 
 
@@ -61,7 +61,7 @@ class ApprovalPrompt:
             self._screen.say(line)
 
     async def ask(self, pending: Sequence[PendingApproval], agent: Agent) -> dict[str, Decision]:
-        """The answer to each question. Raises PersonLeft when the person gives none."""
+        """The answer to each question. Raises NoAnswer when the person gives none."""
         answers: dict[str, Decision] = {}
         for number, question in enumerate(pending, start=1):
             count = f" ({number} of {len(pending)})" if len(pending) > 1 else ""
@@ -98,7 +98,7 @@ class ApprovalPrompt:
             elif key == "?":
                 self._explain(question, agent)
             elif key in ("q", "\x04", ""):
-                raise PersonLeft
+                raise NoAnswer
             else:
                 self._print_line("  press one of the keys above")
 
@@ -183,7 +183,7 @@ class ApprovalPrompt:
 
         def leave() -> None:
             if not typed.done():
-                typed.set_exception(PersonLeft())
+                typed.set_exception(NoAnswer())
 
         loop.add_reader(descriptor, take)
         self._interrupts.leave = leave

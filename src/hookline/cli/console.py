@@ -233,7 +233,7 @@ class Console:
 
         When somebody answers elsewhere or cancels the run, it continues without the answers of this person.
         """
-        from hookline.cli.approval_prompt import ApprovalPrompt, PersonLeft
+        from hookline.cli.approval_prompt import ApprovalPrompt, NoAnswer
 
         asked = {(each.id, each.fingerprint) for each in result.pending}
         posted: list[InboxMessage] = []
@@ -253,7 +253,7 @@ class Console:
             try:
                 prompt = ApprovalPrompt(self.screen, self.interrupts, self._folder)
                 return await prompt.ask(result.pending, agent)
-            except PersonLeft:
+            except NoAnswer:
                 if not posted or self.interrupts.hits:
                     return None
         did = "cancelled the run" if isinstance(posted[0], InboxCancel) else "answered"

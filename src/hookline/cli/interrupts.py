@@ -17,7 +17,7 @@ from types import FrameType
 
 from hookline.cli import watchdog
 from hookline.containment.interpreter import compiled_code
-from hookline.containment.processes.beside import start_beside
+from hookline.containment.processes.background import start_background
 from hookline.containment.processes.child import new_mark
 from hookline.containment.processes.supervisor import set_mark
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
@@ -123,7 +123,7 @@ def _start_watchdog() -> int | None:
     os.set_blocking(pipe, False)
     mark = new_mark()
     try:
-        start_beside(code, signals, str(os.getpid()), str(mark))
+        start_background(code, signals, str(os.getpid()), str(mark))
         _mark_what_we_start(mark)
     except OSError:
         os.close(pipe)

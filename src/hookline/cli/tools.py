@@ -25,7 +25,7 @@ async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int
     wanted = arguments.words[0] if arguments.words else None
     notes: list[str] = []
     async with open_agent(settings, without_model(note=notes.append)) as agent:
-        toolbox, sources = agent.definition.toolbox, agent.definition.brought
+        toolbox, sources = agent.definition.toolbox, agent.definition.tool_capabilities
         if wanted and wanted not in toolbox:
             unknown = toolbox.unknown_error(wanted)
             raise UsageError(unknown.message, remedy=unknown.remedy)

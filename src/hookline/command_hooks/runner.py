@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,7 +59,7 @@ from hookline.lifecycle import (
     SubagentHookContext,
     ToolHookContext,
 )
-from hookline.lifecycle.contexts import expect_context
+from hookline.lifecycle.contexts import expect_context, own_and_parent_states
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
 A = TypeVar("A", bound=AgentContext)
@@ -110,10 +110,12 @@ def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
             return True
         return any(
             state.parent_run_id is not None and state.agent_id == handler.agent
-            for state in _states(ctx)
+            for state in own_and_parent_states(ctx)
         )
     if handler.skill:
-        return any(handler.skill in _list_of(state, LOADED_SKILLS) for state in _states(ctx))
+        return any(
+            handler.skill in _list_of(state, LOADED_SKILLS) for state in own_and_parent_states(ctx)
+        )
     return True
 
 
@@ -139,15 +141,6 @@ def _question(ctx: ToolHookContext) -> str:
 def _list_of(state: AgentState, key: str) -> list[Any]:
     found = state.get(key)
     return found if isinstance(found, list) else []
-
-
-def _states(ctx: AgentContext) -> Iterator[AgentState]:
-    """The state of this run, and of those above it."""
-    yield ctx.state
-    above = ctx.run.parent if ctx.has_run else None
-    while above is not None:
-        yield above.state
-        above = above.parent
 
 
 # --- asking a hook --------------------------------------------------------------------------------------
@@ -224,7 +217,7 @@ class Runner:
         if not handler.once:
             return True
         mark = once_mark(handler)
-        is_marked = any(mark in _list_of(state, _ONCE) for state in _states(ctx))
+        is_marked = any(mark in _list_of(state, _ONCE) for state in own_and_parent_states(ctx))
         return not is_marked and mark not in self.session(ctx.state).asked_once
 
     def _is_over(self, handler: Handler, dialect: Dialect, ctx: AgentContext) -> bool:

@@ -221,12 +221,12 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     max_objections: int = 8
     cancel_sources: tuple[CancelSource, ...] = ()
     capabilities: tuple[str, ...] = ()
-    brought: dict[str, str] = EMPTY
-    """Which capability a tool came with, by the tool's name."""
+    tool_capabilities: dict[str, str] = EMPTY
+    """The capability that each tool came with, by the name of the tool."""
     protected_files: tuple[str, ...] = ()
-    """Files by which the agent is guarded: neither it nor an agent of the same tree is to change them."""
+    """Files that guard the agent. No agent in the same tree of runs may change them."""
     guarded_since: int = 0
-    """When the agent was built, in nanoseconds as the system counts: what changed later may be an agent's work."""
+    """When the agent was built (`time.time_ns`). An agent may have made the changes since then."""
     protectors: tuple[Callable[[Definition], None], ...] = ()
-    """What has the tools of the agent leave the files and the journal of another one of the same tree."""
+    """Functions that keep the tools of this agent from the protected files and the journal of a given agent."""
     notes: tuple[Note, ...] = ()

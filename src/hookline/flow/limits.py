@@ -72,23 +72,23 @@ class Ledger:
             self.parent.add_tool_calls(count)
 
     def carry(self, counters: Counters, counted: Counters) -> None:
-        """Count what a child had used in a process that died, without what was counted before."""
+        """Count what a child used in a process that died: `counters`, less what is `counted` already."""
         self.add_usage(counters.usage - counted.usage)
         self.add_tool_calls(counters.tool_calls - counted.tool_calls)
         for _ in range(counters.steps - counted.steps):
             self.add_step()
 
     def start(self, now: float) -> None:
-        """It is driven from now on: until now it was waiting."""
+        """Start to count active time. The time until now was spent waiting."""
         self.set_seconds(self.seconds_before, now)
 
     def set_seconds(self, seconds: float, now: float) -> None:
-        """It has been active for so long."""
+        """Set the active time so far."""
         self.started = now - seconds
-        """When it would have begun had it never waited."""
+        """The beginning of the run, moved by the time it has waited."""
 
     def leave_out(self, seconds: float) -> None:
-        """It has been waiting for so long."""
+        """Leave out time that the run spent waiting."""
         self.started += seconds
 
     def seconds(self, now: float) -> float:

@@ -38,7 +38,7 @@ An object may say where it runs, with `points()` or `event()`, and when, with `m
 
 
 class Tier(enum.StrEnum):
-    """Who a hook is. Tiers run in this order at each point."""
+    """What a hook may do. At each point the tiers run in this order."""
 
     HOOK = "hook"
     POLICY = "policy"

@@ -1,4 +1,4 @@
-"""How hooks are called: `_judge` is all of it for one point, and `_weigh` what becomes of one answer.
+"""Calls hooks. `_judge` calls those of one point, `_apply_answer` applies one answer, `observe` calls the observers.
 
 Hooks run one after the other in plan order, then policies, then observers. A hook that answers None has no objection.
 `block` and `stop` end the chain; `ask` does not, so the other hooks still judge. Where a stop undoes nothing, policies
@@ -122,7 +122,7 @@ async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdict
                 return rest.context  # type: ignore[no-any-return]
             answer, ctx = rest.own_part(answer), rest.context
             skip = end if rest.has_run else skip
-        ctx, now = _weigh(entry, ctx, answer, verdicts, readings[0], rest)
+        ctx, now = _apply_answer(entry, ctx, answer, verdicts, readings[0], rest)
         readings = [now]
         if verdicts.ended:
             end = _end_of_tier(entries, position)
@@ -226,10 +226,10 @@ def _end_of_tier(entries: tuple[Entry, ...], position: int) -> int:
     return next((each for each in later if entries[each].is_policy is not is_policy), len(entries))
 
 
-def _weigh(
+def _apply_answer(
     entry: Entry, ctx: C, answer: Any, verdicts: Verdicts, started: float, rest: RestOfTier | None
 ) -> tuple[C, float]:
-    """Understand an answer, report it, and count it; in shadow it is only reported."""
+    """Read an answer, report it and count it. The answer of a hook in shadow mode is only reported."""
     point, log = ctx.point, verdicts.log
     if answer is None and not entry.shadow:
         now = log.monotonic()

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from hookline.errors import HooklineError, UnknownRunError, UsageError
 from hookline.journal.record import Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.store import Claim, JournalStore
-from hookline.state import AssistantMessage, Attachment, Log, Message
+from hookline.state import AssistantMessage, Attachment, Message
+from hookline.state.frozen import encode_as_text
 
 Listener = Callable[[Record], object]
 """Gets every record as it happens. What it returns is ignored; what it raises never reaches the run.
@@ -138,7 +139,7 @@ def _redact_record(record: Record, redact: Redact) -> Record:
         # A link looks like a key, and without it the conversation would be lost.
         rest = _redact_record(replace(record, continues=None), redact)
         return replace(rest, continues=record.continues)
-    plain = msgspec.to_builtins(record, enc_hook=_plain)
+    plain = msgspec.to_builtins(record, enc_hook=encode_as_text)
     contents: dict[str, str] = {}
     for file in [each for each in _objects_in(plain) if _is_file(each)]:
         mark = f"{_TAKEN_OUT}-{len(contents)}"
@@ -179,13 +180,6 @@ def _objects_in(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, list | tuple):
         for part in value:
             yield from _objects_in(part)
-
-
-def _plain(value: object) -> object:
-    """A value that is not JSON as text: a tool may report anything while it runs."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    return list(value) if isinstance(value, Log) else repr(value)
 
 
 def _with_final_text(record: Record, text: str) -> Record:

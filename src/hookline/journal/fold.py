@@ -70,8 +70,8 @@ class Story(msgspec.Struct, frozen=True):
         return self.is_finished and self.state.pending_step is None
 
 
-class ReadsEarlier(Protocol):
-    """A store, as far as a run needs it that continues another one."""
+class EarlierRunReader(Protocol):
+    """The part of a store that reads the earlier run which a run continues."""
 
     async def read_earlier(self, earlier: EarlierRun) -> Sequence[Record]:
         """The records that a later run continues."""
@@ -90,7 +90,7 @@ def fold(records: Iterable[Record]) -> Story:
     return _fold(records, None)
 
 
-async def story_of(records: Iterable[Record], journal: ReadsEarlier) -> Story:
+async def story_of(records: Iterable[Record], journal: EarlierRunReader) -> Story:
     """The story of one run's records, in order. The journal has the earlier runs whose conversation it continues."""
     records = list(records)
     first = start_of(records)
@@ -99,11 +99,11 @@ async def story_of(records: Iterable[Record], journal: ReadsEarlier) -> Story:
 
 
 _MOST_STATES = 64
-_states: WeakKeyDictionary[ReadsEarlier, dict[str, AgentState]] = WeakKeyDictionary()
+_states: WeakKeyDictionary[EarlierRunReader, dict[str, AgentState]] = WeakKeyDictionary()
 """The states at which runs were continued lately, by journal and head: a session reads its last run only."""
 
 
-async def state_before(started: RunStarted, journal: ReadsEarlier) -> AgentState | None:
+async def state_before(started: RunStarted, journal: EarlierRunReader) -> AgentState | None:
     """The state in which an earlier run was left, for the run that continues it; None if it continues none.
 
     Runs are read back to the first one, and folded from there: a session may have thousands.
@@ -134,7 +134,7 @@ async def state_before(started: RunStarted, journal: ReadsEarlier) -> AgentState
     return state
 
 
-def _known_states(journal: ReadsEarlier) -> dict[str, AgentState]:
+def _known_states(journal: EarlierRunReader) -> dict[str, AgentState]:
     try:
         return _states.setdefault(journal, {})
     except TypeError:  # a store that cannot be the key of a dictionary

@@ -49,7 +49,7 @@ from hookline.journal.tables import (
     run_exists_error,
 )
 from hookline.journal.write_ahead_log import log_file
-from hookline.journal.writer import Release, RunClaim, TakesBatches
+from hookline.journal.writer import BatchWriter, Release, RunClaim
 from hookline.state import RunStatus
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Journal(ABC):
         """Keep everybody else off a run. Raises RunInUseError."""
 
     @abstractmethod
-    def _get_writer(self) -> TakesBatches:
+    def _get_writer(self) -> BatchWriter:
         """The writer. Raises when nothing can be written."""
 
     @abstractmethod

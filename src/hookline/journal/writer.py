@@ -421,8 +421,8 @@ class _Reads(Protocol):
     def read(self, run_id: str) -> list[Record]: ...
 
 
-class TakesBatches(Protocol):
-    """The writer of a journal, as far as a claim needs it."""
+class BatchWriter(Protocol):
+    """The part of a journal that writes batches: what a claim needs of it."""
 
     def write(self, batch: Batch) -> Future[None]: ...
 
@@ -435,7 +435,7 @@ class RunClaim:
         info: RunInfo,
         tail: RunEnd,
         release: Release,
-        writer: TakesBatches,
+        writer: BatchWriter,
         journal: _Reads,
         steps_before_loss: int | None = None,
     ) -> None:

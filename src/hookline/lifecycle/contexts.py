@@ -1,12 +1,14 @@
 """What a hook receives at each kind of point: its context. All of it is immutable; `with_…` derives a changed context.
 
-Which fields a hook may change at a point is said there: `changes=` in `points.py`.
+Each class names the fields that hooks may change, by point, as `changes=` in `points.py` has them. Beside these fields,
+hooks may change `state` and append `evaluations`. Around an action they may change only what is named, and around a
+child run not the `state`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -312,6 +314,15 @@ class AgentContext(Context, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, evaluations=(*self.evaluations, said))
 
 
+def own_and_parent_states(ctx: AgentContext) -> Iterator[AgentState]:
+    """The state of the run, and of the runs above it."""
+    yield ctx.state
+    above = ctx.run.parent if ctx.has_run else None
+    while above is not None:
+        yield above.state
+        above = above.parent
+
+
 def expect_context(ctx: Context, kind: type[C]) -> C:
     """The context, which is of this kind because of the event it is shown at."""
     if not isinstance(ctx, kind):
@@ -320,7 +331,10 @@ def expect_context(ctx: Context, kind: type[C]) -> C:
 
 
 class SessionHookContext(AgentContext, frozen=True, kw_only=True):
-    """session_start, session_end."""
+    """session_start, session_end.
+
+    No field of its own may be changed.
+    """
 
     session_id: str = ""
     source: str = "startup"
@@ -330,7 +344,10 @@ class SessionHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class PromptHookContext(AgentContext, frozen=True, kw_only=True):
-    """prompt_submit: the user's text, before it enters the conversation."""
+    """prompt_submit: the user's text, before it enters the conversation.
+
+    May be changed: `prompt`, `attachments`.
+    """
 
     prompt: str = ""
     attachments: tuple[Attachment, ...] = ()
@@ -352,7 +369,10 @@ class PromptHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):
-    """execution_start, execution_end."""
+    """execution_start, execution_end.
+
+    No field of its own may be changed.
+    """
 
     status: RunStatus = RunStatus.RUNNING
     stop_reason: StopReason | None = None
@@ -368,7 +388,10 @@ class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class StepHookContext(AgentContext, frozen=True, kw_only=True):
-    """before_step, around_step, after_step."""
+    """before_step, around_step, after_step.
+
+    No field of its own may be changed; around_step may change the `state`.
+    """
 
     step_index: int = 0
     step: Step | None = None
@@ -387,7 +410,10 @@ class AfterStepHookContext(StepHookContext, frozen=True, kw_only=True):
 
 
 class InferenceHookContext(AgentContext, frozen=True, kw_only=True):
-    """before_inference, around_inference, after_inference."""
+    """before_inference, around_inference, after_inference.
+
+    May be changed: `request` and `response` before, `request` around, `response` after.
+    """
 
     request: InferenceRequest = InferenceRequest()
     response: InferenceResponse | None = None
@@ -405,7 +431,10 @@ class InferenceHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class ToolHookContext(AgentContext, frozen=True, kw_only=True):
-    """before_tool_use, permission_request, around_tool_use, after_tool_use."""
+    """before_tool_use, permission_request, around_tool_use, after_tool_use.
+
+    May be changed: `tool_call` and `execution` before, `tool_call` around, `execution` after.
+    """
 
     tool_call: ToolCall = ToolCall("", "")
     """Arguments validated, coerced, with defaults filled in, read-only to any depth."""
@@ -466,7 +495,10 @@ class AfterToolHookContext(ToolHookContext, frozen=True, kw_only=True):
 
 
 class OutputHookContext(AgentContext, frozen=True, kw_only=True):
-    """output: the final answer, before the caller gets it."""
+    """output: the final answer, before the caller gets it.
+
+    May be changed: `output`.
+    """
 
     output: Any = ""
 
@@ -476,7 +508,10 @@ class OutputHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class StopHookContext(AgentContext, frozen=True, kw_only=True):
-    """should_continue, stop."""
+    """should_continue, stop.
+
+    No field of its own may be changed.
+    """
 
     continuation: ContinuationOutcome = ContinuationOutcome()
     """The outcome so far."""
@@ -485,7 +520,10 @@ class StopHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class SubagentHookContext(AgentContext, frozen=True, kw_only=True):
-    """subagent_start, subagent_stop: a child run, seen by its parent."""
+    """subagent_start, subagent_stop: a child run, seen by its parent.
+
+    May be changed: `prompt` at the start, `result` at the stop.
+    """
 
     name: str = ""
     child_agent_id: str = ""
@@ -506,7 +544,10 @@ class SubagentHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class CompactHookContext(AgentContext, frozen=True, kw_only=True):
-    """before_compact: history is about to be summarised."""
+    """before_compact: history is about to be summarised.
+
+    May be changed: `instructions`.
+    """
 
     messages: Sequence[Message] = ()
     instructions: str = ""
@@ -519,7 +560,10 @@ class CompactHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class FailureHookContext(AgentContext, frozen=True, kw_only=True):
-    """error, agent_failed."""
+    """error, agent_failed.
+
+    May be changed at error: `decision`, `execution`, `response`. The methods `retry`, `ignore` and `rescue` do it.
+    """
 
     exception: BaseException | None = None
     error_class: ErrorClass = ErrorClass.UNKNOWN

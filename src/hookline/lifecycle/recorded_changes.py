@@ -24,6 +24,7 @@ from hookline.state import (
     ToolResult,
     freeze,
 )
+from hookline.state.frozen import encode_as_text
 
 A = TypeVar("A", bound=AgentContext)
 _KINDS: dict[str, Any] = {
@@ -68,7 +69,7 @@ def describe_request(old: InferenceRequest, new: InferenceRequest) -> dict[str, 
             if after is not before and (shown := _describe_messages(before, after)) is not None:
                 changed[name] = shown
         elif after is not before and after != before:
-            changed[name] = msgspec.to_builtins(after, enc_hook=_encode)
+            changed[name] = msgspec.to_builtins(after, enc_hook=encode_as_text)
     return changed
 
 
@@ -108,7 +109,7 @@ def _describe_answer(value: object) -> Any:
 def _plain(name: str, old: Any, new: Any) -> Any:
     if name == "evaluations":
         return msgspec.to_builtins(new[len(old) :])
-    return msgspec.to_builtins(new, enc_hook=_encode)
+    return msgspec.to_builtins(new, enc_hook=encode_as_text)
 
 
 def _state(old: AgentState, new: AgentState) -> dict[str, Any]:
@@ -126,22 +127,15 @@ def _state(old: AgentState, new: AgentState) -> dict[str, Any]:
         delta["messages"] = _messages(old.messages, new.messages)
     for name in new.__struct_fields__:
         if name not in ("metadata", "messages") and getattr(new, name) is not getattr(old, name):
-            delta[name] = msgspec.to_builtins(getattr(new, name), enc_hook=_encode)
+            delta[name] = msgspec.to_builtins(getattr(new, name), enc_hook=encode_as_text)
     return delta
 
 
 def _messages(old: Log[Message], new: Log[Message]) -> dict[str, Any]:
     added = new.since(old)
     if added is None:
-        return {"replaced": msgspec.to_builtins(list(new), enc_hook=_encode)}
-    return {"added": msgspec.to_builtins(added, enc_hook=_encode)}
-
-
-def _encode(value: object) -> object:
-    """Values that are not JSON are in the journal by their type and text: a child's result, an exception."""
-    if isinstance(value, str):
-        return str.__str__(value)
-    return list(value) if isinstance(value, Log) else repr(value)
+        return {"replaced": msgspec.to_builtins(list(new), enc_hook=encode_as_text)}
+    return {"added": msgspec.to_builtins(added, enc_hook=encode_as_text)}
 
 
 def can_be_redone(changes: dict[str, Any] | None) -> bool:

@@ -374,3 +374,13 @@ class Log(Sequence[T], Generic[T]):
 
 
 EMPTY_LOG: Log[Any] = Log()
+
+
+def encode_as_text(value: object) -> object:
+    """What stands in the journal for a value that is not JSON: a list for a `Log`, text for everything else.
+
+    It is the `enc_hook` of msgspec. A tool may report anything while it runs, and a hook may give any type.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    return list(value) if isinstance(value, Log) else repr(value)

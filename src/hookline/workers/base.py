@@ -145,8 +145,8 @@ class WorkersJournal(PostgresJournal, ABC):
         )
 
 
-class CannotDrive(Exception):
-    """A run is for another worker."""
+class CannotDriveError(Exception):
+    """This worker cannot drive a run: another one must."""
 
     def __init__(self, queue: str, place: str) -> None:
         super().__init__()
@@ -156,8 +156,8 @@ class CannotDrive(Exception):
         """What only workers have that can drive it."""
 
 
-class LeftToOthers(Exception):
-    """The engine is to start the body of a run again, on another worker."""
+class OtherWorkerError(Exception):
+    """Tells the engine to start the body of a run again, on another worker."""
 
 
 class BaseWorker(ABC):
@@ -290,7 +290,7 @@ class BaseWorker(ABC):
             try:
                 if await task:
                     return
-            except LeftToOthers:
+            except OtherWorkerError:
                 raise
             except (RunInUseError, RunHandedOverError, SessionConflictError):
                 await asyncio.sleep(CLAIM_SECONDS)
@@ -328,7 +328,7 @@ class BaseWorker(ABC):
                 if why_failed:
                     await self._end_idle(run_id, why_failed)
                 return await self._resume(run_id)
-            except CannotDrive as missing:
+            except CannotDriveError as missing:
                 await self._pass_on(run_id, missing)
                 return True
 
@@ -339,7 +339,7 @@ class BaseWorker(ABC):
         except UnknownRunError:
             return True  # it was deleted
         except NewerRunError:
-            raise CannotDrive("", place_of_newer(self.info.record_version)) from None
+            raise CannotDriveError("", place_of_newer(self.info.record_version)) from None
         except DamagedRunError as error:
             # Nothing can be appended to it, so it cannot be ended as failed. It is found again after it was restored.
             about = {"run_id": run_id, "error": str(error)}
@@ -360,7 +360,7 @@ class BaseWorker(ABC):
         assert isinstance(queued, RunQueued)
         name, version = queued.agent_id, wanted_version(records)
         if not self.info.can_drive(name, version):
-            raise CannotDrive(queued.queue, place_for(name, version))
+            raise CannotDriveError(queued.queue, place_for(name, version))
         if count_attempts(records) >= self.max_attempts:
             await self._end_idle(run_id, f"taken up {self.max_attempts} times without a step made")
             return True
@@ -387,7 +387,7 @@ class BaseWorker(ABC):
                 await session.begin_run(agent, run_id)
         except NewerRunError:
             place = place_of_newer(self.info.record_version)
-            raise CannotDrive(queued.queue, place) from None
+            raise CannotDriveError(queued.queue, place) from None
         except SessionConflictError:
             raise
         except SessionError as error:
@@ -451,11 +451,11 @@ class BaseWorker(ABC):
 
     @abstractmethod
     async def _leave(self) -> None:
-        """Leave a run to another worker, because this one stops. It raises LeftToOthers, or does not return."""
+        """Leave a run to another worker, because this one stops. It raises OtherWorkerError, or does not return."""
 
     @abstractmethod
-    async def _pass_on(self, run_id: str, missing: CannotDrive) -> None:
-        """Let a worker have a run that can drive it, or raise LeftToOthers."""
+    async def _pass_on(self, run_id: str, missing: CannotDriveError) -> None:
+        """Let a worker have a run that can drive it, or raise OtherWorkerError."""
 
     @abstractmethod
     async def _find_lost(self) -> None:

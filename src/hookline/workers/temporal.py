@@ -27,8 +27,8 @@ from hookline.state import RunStatus
 from hookline.workers.base import (
     CLAIM_SECONDS,
     BaseWorker,
-    CannotDrive,
-    LeftToOthers,
+    CannotDriveError,
+    OtherWorkerError,
     WorkersJournal,
     check_same,
     make_queued,
@@ -258,7 +258,7 @@ class TemporalWorker(BaseWorker):
                     await self._cancel(run_id)
         try:
             await driving
-        except LeftToOthers as why:
+        except OtherWorkerError as why:
             delay = timedelta(
                 seconds=CLAIM_SECONDS if self._stopping.is_set() else self.journal.heartbeat
             )
@@ -278,11 +278,11 @@ class TemporalWorker(BaseWorker):
             self._working.result()  # it raises what went wrong
 
     async def _leave(self) -> None:
-        raise LeftToOthers("the worker stops")
+        raise OtherWorkerError("the worker stops")
 
-    async def _pass_on(self, run_id: str, missing: CannotDrive) -> None:
+    async def _pass_on(self, run_id: str, missing: CannotDriveError) -> None:
         _log.info("run '%s' is for a worker with %s", run_id, missing.place)
-        raise LeftToOthers("this worker cannot drive the run")
+        raise OtherWorkerError("this worker cannot drive the run")
 
     async def _find_lost(self) -> None:
         """Wake runs that Temporal was not told of: they are queued, or it is their turn, or they have an answer."""

@@ -25,7 +25,7 @@ from hookline.journal import InboxCancel, Questions, Record, RunQueued
 from hookline.workers.base import (
     LOOK_SECONDS,
     BaseWorker,
-    CannotDrive,
+    CannotDriveError,
     missing_package,
 )
 from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, QueueJournal
@@ -212,7 +212,7 @@ class Worker(BaseWorker):
     async def _leave(self) -> None:
         await asyncio.Event().wait()  # another worker takes the entry when this one is gone
 
-    async def _pass_on(self, run_id: str, missing: CannotDrive) -> None:
+    async def _pass_on(self, run_id: str, missing: CannotDriveError) -> None:
         """Put a run where only workers look that can drive it."""
         queue = missing.queue
         if not queue:

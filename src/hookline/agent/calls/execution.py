@@ -1,6 +1,7 @@
-"""The tool calls of one step: judged one by one, run together, and looked at one by one again.
+"""Runs the tool calls of one step.
 
-What becomes of a call in progress is written here: its stage, its attempts and its result.
+The hooks judge the calls one by one, the admitted calls run together, and the hooks see the results one by one. This
+module writes the stage, the attempts and the result of a `CallInProgress`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hookline.agent.calls.admission import (
     validate_again,
 )
 from hookline.agent.checks import check_kind, check_result, refuse_other_call
-from hookline.agent.children import ChildWaits, abandon_children, recount_children
+from hookline.agent.children import ChildPaused, abandon_children, recount_children
 from hookline.agent.error_handling import (
     on_error,
     on_success,
@@ -81,7 +82,7 @@ _VERDICTS = {
 
 
 async def use_tools(run: Run, *, again: bool = False) -> None:
-    """Judge the calls of a step one after the other, run those that are admitted together, and show what came of them.
+    """Judge the calls of a step one by one, run the admitted ones together, and show the results to the hooks.
 
     `again`: they are the calls of a paused step, and continue where they stand.
     """
@@ -93,11 +94,11 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
         if again:
             await _resume_call(run, current)
         elif is_recorded and readmit(run, current):
-            _take(run, current, MAY_RUN)
+            _apply_admission(run, current, MAY_RUN)
         elif _is_ending(run):
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
-            _take(run, current, await admit(run, current, current.made))
+            _apply_admission(run, current, await admit(run, current, current.made))
     if is_recorded or run.durable.is_after_loss:
         await _recall_calls(run, known)
     ready = _ready(run)
@@ -114,7 +115,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
             _intend(run, ready[0])
             if run.commit is not None:
                 await run.commit()
-            await execute_one(run, ready[0])
+            await execute_call(run, ready[0])
         else:
             for batch in _batches(ready):
                 await _Batch(run, batch).execute()
@@ -145,18 +146,18 @@ async def _resume_call(run: Run, current: CallInProgress) -> None:
     """Continue a call of a paused step where it stands."""
     waits = current.stage in (_ASKED, _ADMITTED)
     if waits and readmit(run, current):
-        _take(run, current, MAY_RUN)
+        _apply_admission(run, current, MAY_RUN)
     elif _is_ending(run):
         return
     elif waits:
-        _take(run, current, await admit_again(run, current))
+        _apply_admission(run, current, await admit_again(run, current))
     elif current.stage is CallStage.SUSPENDED and not has_lost_arguments(run, current):
         # It had started and waits for a child: it is not judged again, and continues.
         refused = await validate_again(run, current)
         if refused is None:
             current.started = True
         else:
-            _take(run, current, refused)
+            _apply_admission(run, current, refused)
 
 
 def _ready(run: Run) -> list[CallInProgress]:
@@ -166,7 +167,7 @@ def _ready(run: Run) -> list[CallInProgress]:
         if current.stage is _SETTLED:
             continue
         if current.call.redacted and has_lost_arguments(run, current):
-            _take_back(run, current, refuse_without_arguments(run, current))
+            _replace_admission(run, current, refuse_without_arguments(run, current))
             continue
         ready.append(current)
         if current.stage is _ASKED:
@@ -174,8 +175,8 @@ def _ready(run: Run) -> list[CallInProgress]:
     return ready
 
 
-def _take(run: Run, current: CallInProgress, decided: Admission) -> None:
-    """This was decided about a call. One that may run counts."""
+def _apply_admission(run: Run, current: CallInProgress, decided: Admission) -> None:
+    """Store the decision about a call. A call that may run is counted."""
     current.stage = decided.stage
     if decided is MAY_RUN:
         run.ledger.add_tool_calls(1)
@@ -187,11 +188,11 @@ def _take(run: Run, current: CallInProgress, decided: Admission) -> None:
         current.is_refused = True
 
 
-def _take_back(run: Run, current: CallInProgress, decided: Admission) -> None:
-    """A call that might have run does not run: it no longer counts."""
+def _replace_admission(run: Run, current: CallInProgress, decided: Admission) -> None:
+    """Store another decision about a call. A call that was admitted and has not started is no longer counted."""
     if current.stage is _ADMITTED and not current.started:
         run.ledger.add_tool_calls(-1)
-    _take(run, current, decided)
+    _apply_admission(run, current, decided)
 
 
 async def _count_blocked(run: Run) -> None:
@@ -279,7 +280,7 @@ def settle_all_unrun(run: Run) -> None:
     """The run ends here: every call that has no result yet gets one that says so."""
     for current in run.step.calls:
         if current.stage is not _SETTLED:
-            _take_back(run, current, leave_unrun(run, current, _why_unrun(run)))
+            _replace_admission(run, current, leave_unrun(run, current, _why_unrun(run)))
 
 
 def _why_unrun(run: Run) -> str:
@@ -423,7 +424,7 @@ async def _recall_calls(run: Run, index: RunIndex) -> None:
                 _intend(run, current)
                 recalled.append((current, known))
                 recount_children(run, current, known)
-            _take_back(run, current, Admission(_SETTLED, result, has_run=has_run))
+            _replace_admission(run, current, Admission(_SETTLED, result, has_run=has_run))
         elif (
             current.stage is _ADMITTED
             and (known.is_in_doubt or run.durable.is_after_loss)
@@ -434,7 +435,7 @@ async def _recall_calls(run: Run, index: RunIndex) -> None:
             if decided is None:
                 recalled.append((current, known))
                 continue
-            _take(run, current, decided)
+            _apply_admission(run, current, decided)
             if decided.stage is _SETTLED:
                 recount_children(run, current, known)
     await _recall_failures(run, recalled)
@@ -567,7 +568,7 @@ class _Batch:
             _intend(run, current)
         if run.commit is not None:
             await run.commit()
-        tasks = [asyncio.create_task(self._execute_one(current)) for current in starting]
+        tasks = [asyncio.create_task(self._execute_and_release(current)) for current in starting]
         tasks += [asyncio.create_task(self._execute_in_turn(*each)) for each in waiting]
         try:
             await asyncio.wait(tasks)
@@ -592,14 +593,14 @@ class _Batch:
         except BaseException:
             place.release()
             raise
-        await self._execute_one(current)
+        await self._execute_and_release(current)
 
-    async def _execute_one(self, current: CallInProgress) -> None:
-        """Run a call that has its place, and give the place back."""
+    async def _execute_and_release(self, current: CallInProgress) -> None:
+        """Run a call that has a place, and release the place."""
         run, place = self._run, self._places.get(current.call.name)
         try:
             try:
-                await execute_one(run, current)
+                await execute_call(run, current)
             finally:
                 if place is not None:
                     place.release()
@@ -616,7 +617,7 @@ class _Batch:
             self._run.durable.flush()
 
 
-async def execute_one(run: Run, current: CallInProgress) -> None:
+async def execute_call(run: Run, current: CallInProgress) -> None:
     """Run one call. Whatever happens, it has a result afterwards, or waits for a child."""
     started = run.now
     try:
@@ -625,9 +626,9 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
             result = as_result(run, current.call, value, started)
         else:
             result = await _through_hooks(run, current)
-    except ChildWaits as waits:
+    except ChildPaused as paused:
         current.stage = CallStage.SUSPENDED
-        current.child_approvals = waits.approvals
+        current.child_approvals = paused.approvals
         run.step.wait()
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
@@ -720,7 +721,7 @@ async def _use_and_catch(run: Run, current: CallInProgress) -> ToolResult:
     current.exception = None
     try:
         return as_result(run, current.call, await run.source.use(run, current, _use_tool), started)
-    except ChildWaits:
+    except ChildPaused:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         result = _failure_result(run, current, error, started)

@@ -1,6 +1,6 @@
-"""The loop. It walks the lifecycle and asks the hooks; it has no behaviour of its own.
+"""The loop: runs the lifecycle of a run (begin, steps, output, end) and asks the hooks at each point.
 
-Run, stream, step by step, resumed, as a child: every way of driving an agent comes through `drive`.
+`drive` is the one way in: `run`, `stream`, `iterate`, `resume` and child runs all call it.
 """
 
 from __future__ import annotations
@@ -104,19 +104,19 @@ async def _drive_to_end(run: Run, prompt: str | UserMessage | None) -> RunResult
                 if begun is None and run.commit is not None and _has_hooks_at_end(run):
                     # Whoever has lost the run learns it here, and asks none of them.
                     await run.commit()
-                output, ending = await give_output(run, _unless_it_waits(run, ending))
+                output, ending = await give_output(run, _paused_if_pending(run, ending))
             except RunHandedOverError:
                 raise
             except Exception as error:
-                ending = await _lose(run, error)
+                ending = await _fail_run(run, error)
         except asyncio.CancelledError as error:
-            cancelled = None if run.token.absorb() else error
+            cancelled = None if run.token.uncancel_task() else error
             ending = cancel_ending(run)
         run.token.close()
         run.check_claim()
-        result = await finish(run, _unless_it_waits(run, ending), output)
+        result = await finish(run, _paused_if_pending(run, ending), output)
     if cancelled is not None:
-        raise cancelled  # whoever cancelled the task, and not the run, is owed this
+        raise cancelled  # the task was cancelled, not the run: its caller expects this error
     return result
 
 
@@ -147,8 +147,8 @@ def _has_hooks_at_end(run: Run) -> bool:
     return any(getattr(run.plans, point) for point in AT_THE_END)
 
 
-def _unless_it_waits(run: Run, ending: Ending) -> Ending:
-    """How it ended. A resumed run that could not continue stays paused, and can be resumed again."""
+def _paused_if_pending(run: Run, ending: Ending) -> Ending:
+    """The ending. It is a pause if the step of a resumed run still waits: the run can be resumed again."""
     if run.state.pending_step is None:
         return ending
     return msgspec.structs.replace(ending, status=RunStatus.PAUSED)
@@ -202,7 +202,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
 
 
 async def resume_after_crash(run: Run) -> Ending | None:
-    """Continue a run whose process died: with its way out, its unfinished step, or the next one."""
+    """Continue a run whose process died: with its end, its unfinished step, or the next one."""
     durable, version = run.durable, run.setup.definition.version
     durable.append(
         RunTakenUp(
@@ -235,11 +235,11 @@ async def resume_after_crash(run: Run) -> Ending | None:
 
 
 async def ask_again(run: Run, plan: Plan) -> Ending | None:
-    """Ask the hooks whose work was lost with a process. They come before the step that is gone through again."""
+    """Ask the hooks whose work was lost with a process, before the unfinished step is repeated."""
     if not plan:
         return None
     ctx = run.context(HookPoint.EXECUTION_START, resumed=True)
-    # Not by way of what is remembered: what they said in another process is no answer here.
+    # Not through the source: what they answered in another process does not count here.
     run.take(await run_hooks(plan, ctx, run, run.settle))
     return check_early_forbid(run)
 
@@ -255,7 +255,7 @@ def _last_step(run: Run) -> Step | None:
 
 
 def _past_ending(run: Run, known: RunIndex, outcome: ContinuationOutcome) -> Ending:
-    """How the last step ended the run, in a process that did not live to say so."""
+    """How the last step ended the run. The process died before it recorded that."""
     if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
         return outcome_ending(outcome)
     if outcome.stop_reason is StopReason.CANCELLED:
@@ -384,10 +384,10 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             settle_all_unrun(run)
             await finish_calls(run)
     except asyncio.CancelledError:
-        await _cut_short(run)
+        await _end_cancelled_step(run)
         raise
     if run.token.is_cancelled:
-        await _cut_short(run)
+        await _end_cancelled_step(run)
         raise asyncio.CancelledError
     failure = failure or step.failing
     if failure is not None:
@@ -427,8 +427,8 @@ def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
     )
 
 
-async def _cut_short(run: Run) -> None:
-    """The run was cancelled in the middle of a step: give every call its result, and run what comes after."""
+async def _end_cancelled_step(run: Run) -> None:
+    """End the step in which the run was cancelled: every call gets a result, and the hooks after it are asked."""
     run.token.close()
     await _end_step(run, StopReason.CANCELLED, run.token.why)
 
@@ -494,11 +494,11 @@ async def _after_step(run: Run, step: Step) -> None:
         await ask_in_step(run, plan, ctx)
 
 
-# --- when the run is lost -----------------------------------------------------------------------------
+# --- when the run fails -------------------------------------------------------------------------------
 
 
-async def _lose(run: Run, error: BaseException) -> Ending:
-    """An exception that no step could deal with: the run fails, unless an error hook ends it."""
+async def _fail_run(run: Run, error: BaseException) -> Ending:
+    """Ask the error hooks about an exception outside of steps. The run fails, unless a hook stops it."""
     decision = await on_error(run, error, classify(error), is_lost=True)
     if decision.action is ErrorAction.IGNORE:
         return outcome_ending(ContinuationOutcome.from_evaluations(run.evaluations))

@@ -63,13 +63,13 @@ def open_step(run: Run, before: AgentState | None = None) -> None:
 
 
 def begin_step(run: Run, guard: str = "") -> None:
-    """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
+    """Count and record a step that may begin. `guard` is a default guard that was asked without a context."""
     ledger = run.ledger
     ledger.steps += 1
     if ledger.parent is not None:
         ledger.parent.add_step()
     if run.holds_answer:
-        run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
+        run.drop_deltas()  # a hook wanted another step, so the last answer is not the final one
         run.durable.release("")
     append = run.append
     append(

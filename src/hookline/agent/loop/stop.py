@@ -1,7 +1,8 @@
-"""Why a run stops, and how: whether there is another step, the reason, and the way out that every run takes.
+"""Decides after each step whether another one follows, and ends the run if none does.
 
-The way out is output, agent_failed, execution_end, session_end, the result. The reasons to stop are in
-`state/continuation.py`; `RunResult.explain()` says in words which it was.
+The evaluations (votes) of the hooks are resolved in `state/continuation.py`, which also has the reasons to stop. The
+default vote is `ToolCallPresence` in `definition/guards.py`. A run ends with output, agent_failed, execution_end,
+session_end and its result; `RunResult.explain()` says in words why it ended.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def check_early_forbid(run: Run) -> Ending | None:
     return outcome_ending(outcome) if outcome.is_forbidden else None
 
 
-# --- how a run ends --------------------------------------------------------------------------------
+# --- the ending: a status and a reason ---------------------------------------------------------------
 
 
 def stop_ending(result: Result[Any], reason: StopReason) -> Ending:
@@ -163,23 +164,23 @@ def failure_ending(run: Run, error: BaseException) -> Ending:
 
 
 def cancel_ending(run: Run) -> Ending:
-    """How it ended from outside; if that was a clock, it reached a limit, as if it had been between two steps."""
+    """How a cancelled run ends. If its time was over, it has reached the time limit."""
     if run.token.is_out_of_time:
         return Ending(RunStatus.STOPPED, StopReason.TIME_LIMIT, run.token.why)
     return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
 
 
-# --- the way out -----------------------------------------------------------------------------------
+# --- the end of every run: its last hooks and its result ----------------------------------------------
 
 
 async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
-    """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
+    """End a run: ask the last hooks and make the result. All of it is done even if the task is cancelled."""
     cancelled: list[asyncio.CancelledError] = []
     answer = (
         output if ending.status in _ANSWERS else None
     )  # given; hooks that fail from here on cannot take it back
     run.durable.release(as_text(output))
-    _note(run, ending)
+    _store_ending(run, ending)
     if run.error is not None:
         await _await_despite_cancel(on_lost(run, run.error, classify(run.error)), cancelled)
     ctx = run.context(
@@ -189,9 +190,9 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
         outcome=ContinuationOutcome.from_evaluations(run.evaluations),
         resumed=run.is_resumed,
     )
-    ending = await _await_despite_cancel(_leave(run, ctx, ending), cancelled) or ending
+    ending = await _await_despite_cancel(_ask_at_end(run, ctx, ending), cancelled) or ending
     if run.setup.session.ends and ending.status is not RunStatus.PAUSED:
-        leaving = _leave(run, _end_of_session(run), ending)
+        leaving = _ask_at_end(run, _end_of_session(run), ending)
         ending = await _await_despite_cancel(leaving, cancelled) or ending
     result = _result(run, ending, answer)
     if run.commit is not None:
@@ -204,7 +205,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
 async def _await_despite_cancel(
     work: Awaitable[T], cancelled: list[asyncio.CancelledError]
 ) -> T | None:
-    """Do a part of the way out; if the task is cancelled during it, remember that and continue with the next part."""
+    """Do a part of the end. If the task is cancelled during it, keep the error and let the next part begin."""
     try:
         return await work
     except asyncio.CancelledError as error:
@@ -223,7 +224,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     output: Any = last.text if last is not None else ""
     plan = run.plans.output
     if plan is None or last is None:
-        return output, _unless_empty(ending, output)
+        return output, _mark_empty(ending, output)
     result = await run.ask(plan, run.context(HookPoint.OUTPUT, output=output))
     run.token.close()  # the answer is given
     if run.token.is_cancelled:
@@ -234,11 +235,11 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
         return None, stop_ending(result, StopReason.OUTPUT_WITHHELD if result.is_blocked else given)
     output = result.context.output
     run.release_deltas(_final_response(run.step.response, output))
-    return output, _unless_empty(ending, output)
+    return output, _mark_empty(ending, output)
 
 
-def _unless_empty(ending: Ending, output: Any) -> Ending:
-    """The ending, which says so if the answer has no text. Structured output is no text."""
+def _mark_empty(ending: Ending, output: Any) -> Ending:
+    """The ending, with the reason `empty_answer` if a completed run has no text. Structured output is not checked."""
     if isinstance(output, str) and not output.strip() and ending.stop_reason is _COMPLETED:
         return msgspec.structs.replace(ending, stop_reason=StopReason.EMPTY_ANSWER)
     return ending
@@ -270,8 +271,8 @@ async def _commit_result(run: Run, result: RunResult) -> RunResult:
     return result
 
 
-def _note(run: Run, ending: Ending) -> None:
-    """The state says how it ended, and how long it was at it."""
+def _store_ending(run: Run, ending: Ending) -> None:
+    """Store the ending and the active time in the state, and record them."""
     active = run.ledger.seconds(run.clock())
     usage, counters = count_usage(run)
     counters = msgspec.structs.replace(counters, active_seconds=active)
@@ -290,8 +291,8 @@ def _note(run: Run, ending: Ending) -> None:
     )
 
 
-async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
-    """Ask the hooks on the way out. One that fails closed makes an ended run a failed one; a wrong answer does not."""
+async def _ask_at_end(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
+    """Ask the hooks of one point at the end. A hook that fails closed fails the run; a wrong answer does not."""
     plan = run.plans.of(ctx.point)
     if plan is None:
         return ending
@@ -308,7 +309,7 @@ async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
                 reason=str(error),
                 decided_by=error.hook,
             )
-            _note(run, ending)
+            _store_ending(run, ending)
             await on_lost(run, error, ErrorClass.HOOK)
     return ending
 
@@ -333,7 +334,7 @@ def _end_of_session(run: Run, reason: str = _OTHER) -> SessionHookContext:
 
 def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     if run.uncounted.usage is not NO_USAGE or run.state.counters is not run.noted:
-        _note(run, ending)  # hooks on the way out asked a model, or failed
+        _store_ending(run, ending)  # hooks at the end asked a model, or failed
     state = run.state
     outcome = state.continuation if state.step_count else None
     if outcome is None or outcome.should_continue:

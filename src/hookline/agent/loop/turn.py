@@ -172,7 +172,7 @@ def _check_given(entry: Entry, given: object, _: object) -> InferenceResponse:
 
 
 def accept_response(run: Run, response: InferenceResponse) -> InferenceResponse:
-    """An answer as it came from the model: it is looked over and paid for, whatever becomes of it."""
+    """Check an answer of the model and count its usage, also if hooks drop the answer later."""
     if not is_plain(response):
         driver = type(run.setup.definition.driver).__qualname__
         response = check_response(response, f"the driver ({driver})")

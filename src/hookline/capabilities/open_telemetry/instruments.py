@@ -1,4 +1,4 @@
-"""What is measured of runs."""
+"""The OpenTelemetry metrics of runs: histograms and counters."""
 
 from __future__ import annotations
 

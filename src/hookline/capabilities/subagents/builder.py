@@ -160,7 +160,7 @@ class SubagentBuilder:
             .with_system_prompt(self.settings.system_prompt(member))
             .with_error_policy(starter.error_policy)
             .with_clock(starter.clock)
-            .with_tools(*(tool for tool in grant.lent if tool.name not in source.brought))
+            .with_tools(*(tool for tool in grant.lent if tool.name not in source.tool_capabilities))
             .with_tools(*grant.own)
             .with_hooks(*policies, *denial_policies(member))
         )
@@ -218,9 +218,9 @@ class _LentCapability:
 def _lent_capabilities(tools: Sequence[AnyTool], source: Definition) -> Iterator[_LentCapability]:
     """The capabilities that the tools came with, in the order they are installed in the agent."""
     for name in source.capabilities:
-        brought = [tool for tool in tools if source.brought.get(tool.name) == name]
-        if brought:
-            yield _LentCapability(name, brought, source.registrations)
+        lent = [tool for tool in tools if source.tool_capabilities.get(tool.name) == name]
+        if lent:
+            yield _LentCapability(name, lent, source.registrations)
 
 
 class _NestedSubagents:

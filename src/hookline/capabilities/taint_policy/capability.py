@@ -29,7 +29,7 @@ from hookline.lifecycle import (
 )
 from hookline.option_checks import check_choice, check_names
 from hookline.permissions import Rule, Rules
-from hookline.permissions.quiet import is_quiet
+from hookline.permissions.read_only_calls import is_read_only_call
 from hookline.state import AgentState, ToolCall, UserMessage, thaw
 
 Self = TypeVar("Self", bound=AgentContext)
@@ -119,7 +119,7 @@ class TaintPolicy:
             return self._calls.judge(call).decision == "ask"
         if call.name in _NO_ACTS or (tool is not None and tool.is_pure(call.args)):
             return False
-        return call.name != "bash" or not is_quiet(call, tool, ctx.state)
+        return call.name != "bash" or not is_read_only_call(call, tool, ctx.state)
 
     def _provenance(self, state: AgentState, run: RunHandle | None) -> Provenance:
         """What a run has read, up to now, and what the runs above it had."""

@@ -1,4 +1,16 @@
-"""Hookline's own hooks: our points, our tool names, JSON in, and an exit code or JSON out. Mistakes are errors."""
+"""Hookline's own protocol for command hooks: our points, our tool names, JSON in, and an exit code or JSON out.
+
+- In: one line of JSON. It has `point`, `run_id`, `session_id`, `transcript_path`, `project` and `cwd` at every point
+  (`common_fields`), and what the context of the point has (`_point_fields`): `tool_name`, `tool_input` and
+  `tool_use_id` of a call, `status`, `result` and `text` of its result, `prompt`, `output`, `error` and so on.
+- Exit code: 0 continues, unless a JSON object on stdout decides otherwise. 2 blocks, with stderr as the reason. With
+  any other code the hook has failed.
+- Out, with exit code 0: `decision` (proceed, allow, ask, block or stop), `reason`, `context` for the model, `message`
+  for the user, `updated_input`, `result` and `prompt` instead of those there are. `continue: false` stops the run, with
+  `stopReason`. `hookSpecificOutput` may have Claude's fields. A wrong type or an unknown decision is a failure.
+
+`read_hook` reads the definition of such a hook from a program or a TOML table.
+"""
 
 from __future__ import annotations
 

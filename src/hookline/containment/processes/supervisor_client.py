@@ -22,7 +22,7 @@ from weakref import WeakSet
 
 from hookline.containment.interpreter import compiled_code
 from hookline.containment.processes import supervisor
-from hookline.containment.processes.beside import start_beside
+from hookline.containment.processes.background import start_background
 from hookline.containment.processes.child import OwnChild, Standard, end_marked, new_mark
 
 _CODE = compiled_code(supervisor)
@@ -101,7 +101,7 @@ class _Supervisor:
         self._orders, theirs = socket.socketpair()
         try:
             with theirs:
-                self._pid = start_beside(code, theirs.fileno())
+                self._pid = start_background(code, theirs.fileno())
         except BaseException:
             self._orders.close()
             raise

@@ -1,4 +1,4 @@
-"""Whether a command line only reads, judged where it would run."""
+"""Calls of `bash` and `exec` whose command only reads, judged for the directory in which it would run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hookline.errors import HooklineError
 from hookline.state import AgentState, ToolCall
 
 
-def is_quiet(call: ToolCall, tool: object, state: AgentState) -> bool:
+def is_read_only_call(call: ToolCall, tool: object, state: AgentState) -> bool:
     """Whether a call is a command that certainly changes nothing, by the shell policy: for tools without a sandbox.
 
     A tool that knows where its commands run has `whereabouts(call, state)`, which returns the work directory and the

@@ -1,4 +1,4 @@
-"""Programs of ours that run beside us: the process supervisor, and the watchdog of the command."""
+"""Programs of ours that run in the background: the process supervisor, and the watchdog of the command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sys
 from hookline.containment.interpreter import PYTHON, from_pipe
 
 
-def start_beside(code: bytes, fd: int, *words: str) -> int:
-    """Start what was compiled, with a descriptor of ours, whose number is its first argument. Gives its process id.
+def start_background(code: bytes, fd: int, *words: str) -> int:
+    """Start compiled code in a new process and return its id. Its first argument is `fd`, which it inherits.
 
-    It is without our output, whose readers would wait for its end, and out of reach of the keys on our terminal.
+    It does not have our output, whose readers would wait for its end, and keys on our terminal do not reach it.
     """
     text, written = os.pipe()
     try:
