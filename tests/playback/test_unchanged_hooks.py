@@ -32,6 +32,11 @@ MARKED = Case(
     (("look",), ("look",)), (("around_step", "mark"), ("before_tool_use", "heed")), (("look",),)
 )
 BROKEN = Case((("look", "pay"), ("fails",)), (("around_tool_use", "break"),))
+BROKEN_TWICE = Case(
+    (("look",),),
+    (("around_step", "break"), ("around_tool_use", "refuse"), ("after_tool_use", "crash")),
+)
+"""The words of the first failure are withheld, and those of the second are not."""
 AROUND = [(point, action) for point in AT if point.startswith("around_") for action in AT[point]]
 AROUND += [("around_tool_use", "break")]
 LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
@@ -75,6 +80,7 @@ def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: floa
 @settings(max_examples=30, deadline=None)
 @example(case=MARKED, around=[], part=1.0)
 @example(case=BROKEN, around=[], part=1.0)
+@example(case=BROKEN_TWICE, around=[], part=1.0)
 @given(
     case=cases,
     around=st.lists(st.sampled_from(AROUND), min_size=1, max_size=2),
