@@ -327,7 +327,7 @@ AT = {
     "session_start": ("watch", "note"),
     "execution_start": ("watch", "note", "crash"),
     "prompt_submit": ("note", "reword", "block", "crash"),
-    "around_step": ("mark", "break", "refuse"),
+    "around_step": ("mark",),
     "before_step": ANYWHERE,
     "before_inference": (*ANYWHERE, "heed", "say", "block", "answer", "system"),
     "around_inference": ("shout", "break", "refuse"),
