@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from hookline import errors
 from hookline.agent.run_index import HookRounds, Place, RunIndex, place_of, restore_exception
-from hookline.errors import HookError, RateLimitError, ToolError
+from hookline.errors import HookAnswerError, HookError, RateLimitError, ToolError
 from hookline.flow import ErrorClass, classify
 from hookline.journal import (
     ApprovalAnswered,
@@ -258,6 +259,26 @@ def test_an_error_has_the_name_the_words_and_the_class_it_had(
     assert kind is ErrorClass.TOOL or classify(error) is kind
 
 
+class TheirError(Exception):
+    """An exception of a user, whose text is made of an attribute."""
+
+    def __init__(self, code: int) -> None:
+        raise AssertionError("it is not called")
+
+    def __str__(self) -> str:
+        raise AssertionError("it is not called")
+
+    class Inner(Exception):
+        """One inside a class."""
+
+
+class Closed(Exception):
+    """A type of which no other can be made."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError
+
+
 @pytest.mark.parametrize(
     ("info", "base"),
     [
@@ -267,16 +288,44 @@ def test_an_error_has_the_name_the_words_and_the_class_it_had(
         (ErrorInfo("their.Error", "no", "tool"), ToolError),
         (ErrorInfo("KeyError", "'x'", "model"), errors.ModelError),
         (ErrorInfo("their.Error", "no", "unknown"), Exception),
+        (ErrorInfo("ExceptionGroup", "no (2 sub-exceptions)", "tool"), ToolError),
+        (ErrorInfo(f"{__name__}.TheirError", "no", "tool"), TheirError),
+        (ErrorInfo(f"{__name__}.TheirError.Inner", "no", "tool"), TheirError.Inner),
+        (ErrorInfo(f"{__name__}.TheirError", "no", "unknown"), TheirError),
+        (ErrorInfo(f"{__name__}.TheirError", "no", "rate_limit"), RateLimitError),
+        (ErrorInfo(f"{__name__}.Closed", "no", "tool"), ToolError),
     ],
 )
 def test_an_error_is_of_a_kind_that_hooks_know(info: ErrorInfo, base: type[Exception]) -> None:
-    """Its own, where that is a builtin or ours; else one of its class."""
-    assert isinstance(restore_exception(info), base)
+    """Its own, where that is there and can be made without arguments; else one of its class."""
+    error = restore_exception(info)
+    assert isinstance(error, base)
+    assert ErrorInfo.from_exception(error, info.error_class) == info
 
 
-def test_the_failure_of_a_hook_names_the_hook_again() -> None:
-    """A run that failed because of it names the hook."""
-    first = HookError("size", "after_step", "ValueError: no", remedy="Mend it.")
-    again = restore_exception(ErrorInfo.from_exception(first, ErrorClass.HOOK))
+@pytest.mark.parametrize(
+    ("point", "kind"), [("after_step", ErrorClass.HOOK), ("around_tool_use", ErrorClass.TOOL)]
+)
+@pytest.mark.parametrize("error", [HookError, HookAnswerError])
+def test_the_failure_of_a_hook_names_the_hook_again(
+    error: type[HookError], point: str, kind: ErrorClass
+) -> None:
+    """A run that failed because of it names the hook, also where the failure counts as one of the tool."""
+    first = error("size", point, "ValueError: no", remedy="Mend it.")
+    again = restore_exception(ErrorInfo.from_exception(first, kind))
+    assert type(again) is error
+    assert (again.hook, again.point, str(again)) == ("size", point, str(first))
+
+
+def test_the_failure_of_a_hook_around_a_tool_is_one_without_its_words_too() -> None:
+    """They are not on record where a hook withheld the result of the call."""
+    again = restore_exception(ErrorInfo("hookline.errors.HookError", "", "tool"))
     assert isinstance(again, HookError)
-    assert (again.hook, again.point, str(again)) == ("size", "after_step", str(first))
+    assert (again.hook, again.point, str(again)) == ("", "around_tool_use", "")
+
+
+def test_no_module_is_imported_for_an_error() -> None:
+    """The type of an exception is used only if its module is there already."""
+    assert "wave" not in sys.modules
+    assert isinstance(restore_exception(ErrorInfo("wave.Error", "no", "tool")), ToolError)
+    assert "wave" not in sys.modules

@@ -289,6 +289,62 @@ async def test_hooks_see_the_metadata_that_they_wrote() -> None:
     assert seen == [{"then": 1, "dirty": True}, {"dirty": True}]
 
 
+async def _mark(ctx: Any, call_next: Any) -> Any:
+    """A hook around a step that notes that it begins, and that it is made."""
+    made = await call_next(ctx.with_metadata("begun", ctx.step_index))
+    return made.with_metadata("made", ctx.step_index)
+
+
+def _read_marks(ctx: Any) -> Any:
+    """Refuses one call of two, by what is noted."""
+    return HookOutcome.block("not yet") if ctx.get("begun") == ctx.get("made", 0) else None
+
+
+async def test_hooks_see_the_metadata_that_hooks_around_steps_wrote() -> None:
+    """Nobody asks these again, so what they wrote is shown as it is on record."""
+    tape = Tape()
+    turns = [call("bash", command="ls"), call("bash", command="ls"), say("done")]
+
+    def marked(*turns: Any) -> AgentBuilder:
+        return agent(*turns).around_step(_mark).on_before_tool_use(_read_marks)
+
+    result = await marked(*turns).with_journal(tape).build().run("go", run_id="run")
+    assert [each.status for step in result.steps for each in step.results] == ["blocked", "ok"]
+    report = await backtest(tape, marked().build())
+    assert report.ok, str(report)
+
+
+async def test_who_wrote_metadata_last_is_believed() -> None:
+    """A hook under test replaces what a hook around the step wrote, until that one writes again."""
+    tape, seen = Tape(), list[int]()
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx.with_metadata("count", ctx.step_index))
+
+    turns = [call("bash", command="ls"), call("bash", command="ls"), say("done")]
+    await agent(*turns).around_step(count).with_journal(tape).build().run("go", run_id="run")
+    stack = HookStack()
+    for point in ("before_step", "after_step"):
+        stack = stack.with_hook(lambda ctx: seen.append(ctx.get("count")), point, name="see")
+    stack = stack.with_hook(lambda ctx: ctx.with_metadata("count", 10), "before_tool_use")
+    assert (await backtest(tape, stack)).ok
+    assert seen == [0, 10, 1, 10, 2, 2]
+
+
+async def test_metadata_of_hooks_that_are_not_asked_any_more_is_not_shown() -> None:
+    """Nobody would ask for a permission now, so nobody would have noted that it was given."""
+    tape, seen = Tape(), list[dict[str, Any]]()
+    made = agent(call("bash", command="ls"), say("done"))
+    made.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="ask")
+    made.on_permission_request(lambda ctx: ctx.with_metadata("asked", True), name="note")
+    made.on_permission_request(lambda ctx: Decision.allow(), name="yes")
+    await made.with_journal(tape).build().run("go", run_id="run")
+    changed = agent().on_stop(lambda ctx: seen.append(dict(ctx.metadata)))
+    report = await backtest(tape, changed.build())
+    assert [(each.old, each.new) for each in report.changes] == [("ask", "proceed")]
+    assert seen == [{}]
+
+
 async def test_a_question_that_is_no_longer_asked_is_one_change() -> None:
     """What permission hooks would say to it then does not matter."""
     tape = Tape()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,11 +30,12 @@ from hookline import (
     backtest,
     tool,
 )
-from hookline.errors import ModelError, UnknownRunError, UsageError
+from hookline.errors import HookError, ModelError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction
 from hookline.journal import JournalStore, MemoryJournal, RunTakenUp, fold
 from hookline.lifecycle import HookPoint
 from hookline.playback import ReplayResult, replay
+from hookline.playback.source import RecordedClock
 from hookline.sessions import Sessions
 from hookline.state import ResultStatus, StopReason
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
@@ -300,6 +302,96 @@ async def test_hooks_around_an_action_are_not_called() -> None:
 
     made = builder().around_tool_use(fail).around_inference(fail)
     assert await replay(tape, "run", made.build())
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("withholds", [False, True])
+async def test_a_hook_around_a_tool_fails_again(after: bool, withholds: bool) -> None:
+    """The call has failed because of it, also where its words are withheld; error hooks see a failed hook."""
+    seen: list[tuple[bool, bool]] = []
+
+    async def fail(ctx: Any, call_next: Callable[..., Any]) -> Any:
+        if after:
+            await call_next(ctx)
+        raise ValueError("broken")
+
+    def look(ctx: Any) -> None:
+        seen.append((isinstance(ctx.exception, HookError), ctx.can_rescue))
+
+    def made(turns: Any = ()) -> AgentBuilder:
+        failing = builder(turns).around_tool_use(fail).on_error(look)
+        if withholds:
+            failing.on_after_tool_use(lambda ctx: HookOutcome.block("secret"), name="hide")
+        return failing
+
+    tape = await record(made(TURNS))
+    replayed = await replay(tape, "run", made().build())
+    assert replayed.identical, replayed
+    report = await backtest(tape, made().build())
+    assert report.ok, str(report)
+    assert set(seen) == {(True, True)}
+
+
+class StrangeError(Exception):
+    """An exception of a user."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"code {code}")
+
+
+@tool
+def strange() -> str:
+    """Fail in an own way."""
+    raise StrangeError(7)
+
+
+@tool
+def several() -> str:
+    """Fail in two ways."""
+    raise ExceptionGroup("both", [ValueError("one"), StrangeError(7)])
+
+
+async def test_error_hooks_see_the_type_of_the_exception() -> None:
+    """If its module is there; what it is made of is not on record."""
+
+    def made(*turns: Any) -> AgentBuilder:
+        rescuing = builder(turns).with_tools(strange, several)
+        return rescuing.on_error(
+            lambda ctx: ctx.rescue("fine") if isinstance(ctx.exception, StrangeError) else None
+        )
+
+    tape = await record(made(call("strange"), call("several"), say("done")))
+    replayed = await replay(tape, "run", made().build())
+    assert replayed.identical, replayed
+    report = await backtest(tape, made().build())
+    assert report.ok, str(report)
+
+
+def test_the_clock_leaves_out_the_time_without_a_process() -> None:
+    """Each second once, where a run and its child were taken up one after the other."""
+    clock = RecordedClock()
+    assert [_time_at(clock, at) for at in (0, 5, 30)] == [0, 5, 30]
+    for times in ((10, 20), (12, 25), (40, 35)):  # the last by a clock that was set back
+        clock.leave_out_dead_time(RunTakenUp(run_id="run", seq=0, at=at) for at in times)
+    assert [_time_at(clock, at) for at in (5, 10, 20, 25, 30)] == [5, 10, 10, 10, 15]
+    clock.move_to(3)
+    assert clock.now() == clock.monotonic() == 15
+
+
+def test_the_clock_is_as_quick_for_a_run_that_was_taken_up_often() -> None:
+    """A replay takes time for each record, not for each process beside it."""
+    clock = RecordedClock()
+    clock.leave_out_dead_time(RunTakenUp(run_id="run", seq=0, at=at) for at in range(10_000))
+    started = time.process_time()
+    for at in range(10_000):
+        clock.move_to(at)
+    assert (clock.now(), time.process_time() - started < 1) == (0, True)
+
+
+def _time_at(clock: RecordedClock, at: float) -> float:
+    clock.time = 0.0
+    clock.move_to(at)
+    return clock.now()
 
 
 async def test_a_model_that_failed_fails_again_and_falls_back_again() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from recorded_runs import Case, Tape, World, cases
+from recorded_runs import AT, Case, Tape, World, cases
 
 from hookline import Agent, HookOutcome
-from hookline.playback import backtest
+from hookline.playback import backtest, replay
 from hookline.state import StopReason
 
 Limits = dict[str, int]
@@ -28,6 +28,17 @@ REFUSED = Case(
 )
 """A kill may come when the first call has its result and the second only the error that it was denied."""
 CHANGED_BY_CHILD = Case((("delegate",),), child_hooks=(("before_tool_use", "rewrite"),))
+MARKED = Case(
+    (("look",), ("look",)), (("around_step", "mark"), ("before_tool_use", "heed")), (("look",),)
+)
+BROKEN = Case((("look", "pay"), ("fails",)), (("around_tool_use", "break"),))
+BROKEN_TWICE = Case(
+    (("look",),),
+    (("around_step", "break"), ("around_tool_use", "refuse"), ("after_tool_use", "crash")),
+)
+"""The words of the first failure are withheld, and those of the second are not."""
+AROUND = [(point, action) for point in AT if point.startswith("around_") for action in AT[point]]
+AROUND += [("around_tool_use", "break")]
 LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
 
 
@@ -62,6 +73,38 @@ def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: floa
         await check(tape, case, limits)
         await agent(case, limits, tape).resume("run")
         await check(tape, case, limits)
+
+    asyncio.run(main())
+
+
+@settings(max_examples=30, deadline=None)
+@example(case=MARKED, around=[], part=1.0)
+@example(case=BROKEN, around=[], part=1.0)
+@example(case=BROKEN_TWICE, around=[], part=1.0)
+@given(
+    case=cases,
+    around=st.lists(st.sampled_from(AROUND), min_size=1, max_size=2),
+    part=st.floats(0, 1),
+)
+def test_hooks_around_an_action_are_followed(
+    case: Case, around: list[tuple[str, str]], part: float
+) -> None:
+    """They are not called. What they wrote is shown to the others, and where they failed it fails again."""
+    # If both fail, the record does not say whether the first failure counted.
+    assume(
+        ("around_tool_use", "break") not in around or ("subagent_stop", "crash") not in case.hooks
+    )
+    case = case._replace(hooks=(*around, *case.hooks))
+
+    async def main() -> None:
+        whole = Tape()
+        await agent(case, {}, whole).run("go", run_id="run")
+        tape = whole.cut(1 + int(part * (len(whole.batches) - 1)))
+        await check(tape, case, {})
+        await agent(case, {}, tape).resume("run")
+        await check(tape, case, {})
+        replayed = await replay(tape, "run", agent(case, {}))
+        assert replayed.identical, str(replayed)
 
     asyncio.run(main())
 
@@ -108,6 +151,13 @@ async def test_a_failure_at_the_end_of_a_child_is_followed_from_every_kill(
     """That the hook failed is on record before what its failure counted as, and a kill may come in between."""
     hooks = tuple(("subagent_stop", action) for action in actions)
     await check_every_kill(NEVER_CONTENT._replace(script=script, hooks=hooks), {"objections": 2})
+
+
+@pytest.mark.parametrize("action", ["break", "refuse"])
+async def test_a_failure_around_the_model_is_followed_from_every_kill(action: str) -> None:
+    """The next process asks the model again, so the hook fails once more, and that is on record too."""
+    hooks = (("around_step", "mark"), ("around_inference", action))
+    await check_every_kill(Case((("look",),), hooks), {"steps": 2})
 
 
 async def test_a_refused_call_is_followed_from_two_kills() -> None:

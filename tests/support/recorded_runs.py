@@ -259,6 +259,21 @@ async def _shout(ctx: Any, call_next: Any) -> Any:
     return result.with_result(f"{result.result}!") if result.is_success else result
 
 
+async def _mark(ctx: Any, call_next: Any) -> Any:
+    made = await call_next(ctx.with_metadata("begun", ctx.step_index))
+    return made.with_metadata("made", ctx.step_index) if _is_odd(made) else made
+
+
+async def _break(ctx: Any, call_next: Any) -> Any:
+    await call_next(ctx)
+    raise ValueError("broken")
+
+
+async def _refuse(ctx: Any, call_next: Any) -> Any:
+    raise ValueError("refused")
+
+
+AROUND = {"shout": _shout, "mark": _mark, "break": _break, "refuse": _refuse}
 ACTIONS: dict[str, Callable[[Any, int], Any]] = {
     "watch": lambda ctx, number: None,
     "note": lambda ctx, number: ctx.with_metadata(f"note-{number}", len(ctx.state.metadata)),
@@ -266,6 +281,9 @@ ACTIONS: dict[str, Callable[[Any, int], Any]] = {
         ctx.state.with_user_message("psst", by=f"hook-{number}")
     ),
     "block": lambda ctx, number: HookOutcome.block("not that") if _is_odd(ctx) else None,
+    "heed": lambda ctx, number: (
+        HookOutcome.block("not now") if len(ctx.state.metadata) % 3 == 1 else None
+    ),
     "ask": lambda ctx, number: HookOutcome.ask("sure?"),
     "allow": lambda ctx, number: HookOutcome.allow("fine"),
     "forbid": lambda ctx, number: ctx.forbid("enough") if _is_odd(ctx) else None,
@@ -298,8 +316,8 @@ def hook_of(point: str, action: str, number: int) -> Any:
     """A hook that does this."""
     if action == "wrap":
         return Wrapping(number)
-    if action == "shout":
-        return _shout
+    if action in AROUND:
+        return AROUND[action]
     act = ACTIONS[action]
     return lambda ctx: act(ctx, number)
 
@@ -309,13 +327,15 @@ AT = {
     "session_start": ("watch", "note"),
     "execution_start": ("watch", "note", "crash"),
     "prompt_submit": ("note", "reword", "block", "crash"),
+    "around_step": ("mark",),
     "before_step": ANYWHERE,
-    "before_inference": (*ANYWHERE, "say", "block", "answer", "system"),
-    "around_inference": ("shout",),
+    "before_inference": (*ANYWHERE, "heed", "say", "block", "answer", "system"),
+    "around_inference": ("shout", "break", "refuse"),
     "after_inference": (*ANYWHERE, "block", "colour", "policy block", "policy stop"),
     "before_tool_use": (
         *ANYWHERE,
         "block",
+        "heed",
         "ask",
         "allow",
         "rewrite",
@@ -324,7 +344,7 @@ AT = {
         "policy ask",
     ),
     "permission_request": ("watch", "note", "edit", "deny", "crash"),
-    "around_tool_use": ("shout",),
+    "around_tool_use": ("shout", "refuse"),
     "after_tool_use": (*ANYWHERE, "block", "redact", "say", "policy block", "policy stop"),
     "after_step": ("watch", "note", "forbid", "crash", "say"),
     "should_continue": ("watch", "note", "forbid", "more"),

@@ -55,7 +55,7 @@ class ResumeSource(AnswerSource):
         super().__init__(RunIndex(tail))
         known = self.known
         self.active_seconds = active_seconds
-        retried = [each for turn in known.turns.values() for each in turn.errors]
+        retried = [each for turn in known.turns.values() for each in (*turn.errors, turn.failed)]
         for calls in known.calls.values():
             retried += [each for call in calls.values() for each in call.failures]
         again = set(map(id, retried))  # when the same fails again, that is something new

@@ -6,8 +6,8 @@ others read the whole run. Nothing in an index changes while it is used: who has
 
 from __future__ import annotations
 
-import builtins
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline import errors
 from hookline.errors import HookAnswerError, HookError, HooklineError
 from hookline.flow import ErrorClass, classify
 from hookline.flow.error_policy import exception_type
@@ -580,10 +579,34 @@ def hook_error_class(info: ErrorInfo | None) -> type[HookError]:
 
 
 def restore_exception(info: ErrorInfo) -> Exception:
-    """An exception that has the name, the words and the class of the one that was recorded."""
-    of_hook = hook_error_of(info) if info.error_class == ErrorClass.HOOK else None
-    if of_hook is not None:
-        return of_hook
+    """An exception that has the name, the words and the class of the one that was recorded, and its type if possible.
+
+    So the error policy and the error hooks take it for what it was.
+    """
+    for base in (_find_type(info.type), exception_type(info.error_class)):
+        try:
+            made = None if base is None else _make_exception(base, info)
+        except Exception:  # a type of others may refuse to be made without its arguments
+            continue
+        # Whatever a tool raises is an error of a tool; all others are what their type says.
+        if made and info.error_class in (ErrorClass.TOOL, classify(made)):
+            return made
+    return _make_exception(HooklineError, info)
+
+
+def _find_type(name: str) -> type[Exception] | None:
+    """The type of an exception, if its module is there: none is imported for it, and no code runs."""
+    parts = ("builtins." * ("." not in name) + name).split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:length]))
+        for part in parts[length:]:
+            found = getattr(found, "__dict__", {}).get(part)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+    return None
+
+
+def _make_exception(base: type[Exception], info: ErrorInfo) -> Exception:
     module, _, name = info.type.rpartition(".")
     body = {
         "__module__": module or "builtins",
@@ -594,25 +617,17 @@ def restore_exception(info: ErrorInfo) -> Exception:
         "remedy": "",
         "retry_after": None,
     }
-    kind: type[Exception] = type(name, (_base(module, name, info.error_class),), body)
+    if issubclass(base, HookError):
+        of_hook = hook_error_of(info)
+        if of_hook is not None:
+            return of_hook
+        # Its words are withheld. What is an error of a tool was the failure of a hook around one.
+        is_around = info.error_class == ErrorClass.TOOL
+        point = HookPoint.AROUND_TOOL_USE.value if is_around else ""
+        body |= {"hook": "", "point": point, "problem": info.message}
+    kind: type[Exception] = type(name, (base,), body)
     return kind()
 
 
 def _say_nothing(self: Exception) -> None:
     """Whatever arguments the original took, this one needs none."""
-
-
-def _base(module: str, name: str, error_class: str) -> type[Exception]:
-    """What it is derived from, so that the error policy and the error hooks take it for what it was."""
-    home = {"": builtins, "hookline.errors": errors}.get(module)
-    known: Any = getattr(home, name, None)
-    if isinstance(known, type) and issubclass(known, Exception) and _has_class(known, error_class):
-        return known
-    named: Any = exception_type(error_class)
-    # The text of a hook's failure could not be read, so nobody knows which hook it was.
-    return HooklineError if named is None or named is HookError else named
-
-
-def _has_class(kind: type[Exception], error_class: str) -> bool:
-    """Whatever a tool raises is an error of a tool; all others are what their type says."""
-    return error_class == ErrorClass.TOOL or classify(kind.__new__(kind)) == error_class

@@ -56,7 +56,7 @@ class ErrorClass(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-_CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
+_CLASSES: tuple[tuple[type[Exception], ErrorClass], ...] = (
     (HookError, ErrorClass.HOOK),
     (ToolArgumentsError, ErrorClass.VALIDATION),
     (UnknownToolError, ErrorClass.VALIDATION),
@@ -86,7 +86,7 @@ def classify(exception: BaseException) -> ErrorClass:
     return ErrorClass.UNKNOWN
 
 
-def exception_type(error_class: str) -> type[BaseException] | None:
+def exception_type(error_class: str) -> type[Exception] | None:
     """The exception that a class of errors is named after; None for what can be any."""
     return next((kind for kind, each in _CLASSES if each == error_class), None)
 

@@ -338,7 +338,7 @@ class BacktestSource(PlaybackSource):
         """Where somebody was asked, or is to be asked now."""
         if not hasattr(self, "candidate"):
             self.candidate = self._candidate(run)
-            self._metadata = CandidateMetadata(run.state.metadata, is_added=self._test.is_added)
+            self._metadata = CandidateMetadata(run.state.metadata)
         plans = self.candidate.plans
         return self.recording.points | {
             point.value for point in HookPoint if plans.of(point.value) is not None
@@ -405,21 +405,21 @@ class BacktestSource(PlaybackSource):
         if place[0] == "before_tool_use" and _are_limits_asked(plans, run, round_):
             plan = limits_on_calls(plans.before_step)
         is_needed = plan is not None or (round_ and not test.is_added)
-        if (
-            not is_needed
-            or self._is_no_longer_asked(place)
-            or not recording.has_decision(place, round_)
-        ):
+        if not is_needed:
             return
+        self._metadata.follow(ctx.state.metadata)
         then = Plan(ctx.point, make_recorded_hooks(recording, ctx.point, round_))
         log = RoundLog()
         old = await ask_beside(run, then, ctx, log, policies_only=policies_only)
+        self._metadata.recorded = log.context.state.metadata
+        if self._is_no_longer_asked(place) or not recording.has_decision(place, round_):
+            return
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and its input is not on record"
             new = HookRuling(verdict=HookDecision(UNKNOWN, seen.missing, gone))
         else:
-            new = await self._ask_now(run, seen.plan, ctx, log.context, policies_only=policies_only)
+            new = await self._ask_now(run, seen.plan, ctx, policies_only=policies_only)
         if place[0] == "before_tool_use":
             self._asks[place] = new.verdict.word == "ask"
         test.judged.append(
@@ -469,16 +469,15 @@ class BacktestSource(PlaybackSource):
         return own
 
     async def _ask_now(
-        self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
+        self, run: Run, plan: Plan, ctx: AgentContext, *, policies_only: bool
     ) -> HookRuling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
-        log, metadata = RoundLog(self._test.counts), self._metadata
-        state = msgspec.structs.replace(ctx.state, metadata=metadata.show(ctx.state.metadata))
+        log = RoundLog(self._test.counts)
+        state = msgspec.structs.replace(ctx.state, metadata=self._metadata.shown)
         shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, log))
         quiet = plan.with_entries(map(without_count, plan.judges))
         ruling = await ask_beside(run, quiet, shown, log, policies_only=policies_only)
-        if log.context is not None and then is not None:
-            metadata.take(then.state.metadata, log.context.state.metadata)
+        self._metadata.shown = log.context.state.metadata
         return ruling
 
 
@@ -518,28 +517,29 @@ _GONE = object()
 
 
 class CandidateMetadata:
-    """The metadata that hooks under test see: what they have written, and not what others wrote in their place.
+    """The metadata that hooks under test see: what they wrote, and what changed on record while no hook was asked.
 
-    Those that are added to the hooks on record see what these wrote too.
+    Hooks around a step change it then, and the hooks that a process asks when it takes a run up.
     """
 
-    def __init__(self, first: Mapping[str, Any], *, is_added: bool) -> None:
-        self._is_added = is_added
-        self._own: dict[str, Any] = {} if is_added else dict(first)
+    def __init__(self, first: dict[str, Any]) -> None:
+        self.recorded = first
+        """As the hooks on record left it last."""
+        self.shown = first
+        """As the hooks under test left it last."""
 
-    def show(self, recorded: Mapping[str, Any]) -> FrozenDict:
-        """What they are shown where this is on record."""
-        shown = {**recorded, **self._own} if self._is_added else self._own
-        return FrozenDict({key: value for key, value in shown.items() if value is not _GONE})
-
-    def take(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """They have left this, where others left that."""
-        if not self._is_added:
-            self._own = dict(now)
+    def follow(self, recorded: dict[str, Any]) -> None:
+        """This is on record where hooks are asked next: what has changed since the last time is shown too."""
+        if recorded is self.recorded:
             return
-        for key in {*then, *now}:
-            if now.get(key, _GONE) != then.get(key, _GONE):
-                self._own[key] = now.get(key, _GONE)
+        shown = dict(self.shown)
+        for key in {*self.recorded, *recorded}:
+            value = recorded.get(key, _GONE)
+            if value is _GONE:
+                shown.pop(key, None)
+            elif value != self.recorded.get(key, _GONE):
+                shown[key] = value
+        self.recorded, self.shown = recorded, FrozenDict(shown)
 
 
 class RoundLog:

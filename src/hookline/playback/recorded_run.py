@@ -176,8 +176,8 @@ class RecordedRun(RunIndex):
             if outcome is not None and outcome.stop_reason is StopReason.ERROR:
                 errors += [msgspec.structs.replace(error, message=outcome.reason)]
         for info in errors:
-            if not error.message and info is not None and info.type == error.type:
-                return msgspec.structs.replace(error, message=info.message)
+            if info is not None and msgspec.structs.replace(info, message="") == error:
+                return info
         return error
 
     def has_failed_closed(self, hook: str, point: str) -> bool:

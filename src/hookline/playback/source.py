@@ -6,9 +6,12 @@ What the hooks say is for `ReplaySource` and `BacktestSource`.
 from __future__ import annotations
 
 import asyncio
+import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
@@ -109,16 +112,21 @@ class RecordedClock:
     def __init__(self) -> None:
         self.time = 0.0
         self._dead: list[tuple[float, float]] = []
-        """When no process drove the run, in order. A replay is one process: limits on time must not count this."""
+        """When no process drove the run: the end and the beginning, in order. A replay is one process: limits on time
+        must not count this."""
+        self._sums = [0.0]
+        """How long that was in all, by how many of these times are over."""
 
     def leave_out_dead_time(self, records: Iterable[Record]) -> None:
         """Leave out the time between the last record of a process and the one that took the run up."""
-        before: Record | None = None
-        for record in records:
-            if isinstance(record, RunTakenUp) and before is not None:
-                self._dead.append((before.at, record.at))
-            before = record
-        self._dead.sort()
+        found = [
+            (record.at, before.at)
+            for before, record in pairwise(records)
+            if isinstance(record, RunTakenUp) and record.at > before.at
+        ]
+        if found:
+            self._dead = sorted((*self._dead, *found))
+            self._sums = [0.0, *_sums_of(self._dead)]
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -130,16 +138,27 @@ class RecordedClock:
 
     def move_to(self, at: float) -> None:
         """It is this late now."""
-        dead, until = 0.0, 0.0
-        for start, end in self._dead:  # those of a run and of its children overlap
-            if end <= at:
-                dead += max(0.0, end - max(start, until))
-                until = max(until, end)
-        self.time = max(self.time, at - dead)
+        over = bisect_right(self._dead, (at, math.inf))
+        self.time = max(self.time, at - self._sums[over])
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass without waiting for it."""
         self.time += max(seconds, 0.0)
+
+
+def _sums_of(times: Iterable[tuple[float, float]]) -> Iterator[float]:
+    """How much time the first so many cover together. Those of a run and of its children overlap."""
+    apart: list[tuple[float, float]] = []
+    covered = 0.0
+    for end, start in times:
+        first = start
+        while apart and apart[-1][0] > start:
+            last, earlier = apart.pop()
+            covered -= last - earlier
+            first = min(first, earlier)
+        apart.append((end, first))
+        covered += end - first
+        yield covered
 
 
 class PlayedRecords(Durable):

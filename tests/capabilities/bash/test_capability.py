@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from run_results import result_texts
 
-from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal
+from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal, backtest
 from hookline.capabilities import Bash
 from hookline.containment import Sandbox, ShellPolicy
 from hookline.containment.sandbox import own_files
@@ -261,6 +261,18 @@ def test_the_tree_is_looked_at_while_the_model_is_asked(tmp_path: Path) -> None:
         if thread.name == "hookline-look":
             thread.join()
     assert tree._index.has_looked
+
+
+@needs_bubblewrap
+async def test_the_tree_is_not_looked_at_in_a_replay(tmp_path: Path) -> None:
+    """No command follows for which the look would be made."""
+    tree = work_tree(str(tmp_path))
+    result = await AgentBuilder().with_driver(ScriptedDriver([say("done")])).build().run("Go.")
+    bash = Bash(tmp_path, sandbox="required")
+    agent = AgentBuilder().with_capability(bash).build(model=None)
+    await backtest(result.records, agent)
+    assert "hookline-look" not in [thread.name for thread in threading.enumerate()]
+    assert not tree._index.has_looked
 
 
 def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:

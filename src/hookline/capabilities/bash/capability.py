@@ -239,7 +239,8 @@ class Bash:
 
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained; the model is asked next."""
-        self.sandbox.look_ahead()
+        if not ctx.run.is_replay:
+            self.sandbox.look_ahead()
         now = self.sandbox.status
         said = {name: getattr(now, name) for name in _SAID_OF_SANDBOX}
         return ctx.with_metadata(f"{self.name}.sandbox", said)
