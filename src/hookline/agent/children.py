@@ -66,10 +66,6 @@ class ChildPaused(Exception):
         super().__init__("a child run waits for approval; do not catch this exception")
 
 
-ChildWaits = ChildPaused
-"""The name in `hookline.playback`."""
-
-
 async def start_child(
     run: Run, current: CallInProgress, key: str, definition: Definition, prompt: str, name: str
 ) -> RunResult:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.children import ChildWaits
+from hookline.agent.children import ChildPaused
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import MADE_AGAIN, NOT_MADE, ask_again, drive
 from hookline.agent.recovery import answer_nothing
@@ -787,7 +787,7 @@ class PlaybackSource(AnswerSource):
             if definition is not None
         ]
         for outcome in await asyncio.gather(*started, return_exceptions=True):
-            if isinstance(outcome, ChildWaits | HookError | asyncio.CancelledError):
+            if isinstance(outcome, ChildPaused | HookError | asyncio.CancelledError):
                 raise outcome
             if isinstance(outcome, ToolError):  # no such child was kept from starting then
                 await self.playback.stop_at_difference(self, str(outcome))
