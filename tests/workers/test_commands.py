@@ -227,8 +227,23 @@ def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:
     ):
         assert here("queue", "set", "night", *words) == (0, "")
         assert [tuple(row) for row in work.postgres.ask(query)] == [expected]
-    for wrong in ((), ("--concurrency", "many"), ("--rate", "5"), ("--rate", "0/1")):
+    for wrong in (
+        (),
+        ("--concurrency", "many"),
+        ("--rate", "5"),
+        ("--concurrency", "1", "--rate", "x"),
+        ("--concurrency", "1", "--rate", "0/1"),
+        ("--concurrency", "1", "--max-length", "0"),
+    ):
         assert here("queue", "set", "night", *wrong)[0] == 2
+    assert [tuple(row) for row in work.postgres.ask(query)] == [(None, None, None)]
+    for words in (
+        ("submit", "--queue", "_dbos_x"),
+        ("schedule", "set", "--queue", "_dbos_x", "x", "0 2 * * *"),
+    ):
+        code, said = here(*words, "--agent", "bank", "Pay.")
+        assert (code, "are for the queues of DBOS" in said) == (2, True), said
+    assert work.entries() == []
     assert here("queue", "set", "night", "--max-length", "1") == (0, "")
     assert here("submit", "--queue", "night", "--agent", "bank", "--id", "r", "Pay.")[0] == 0
     assert here("submit", "--queue", "night", "--agent", "bank", "--id", "s", "Pay.")[0] != 0

@@ -72,6 +72,7 @@ LOST_SECONDS = 30.0
 """Between two looks for runs that have something to do and are in no queue."""
 CLAIM_SECONDS = 0.25
 _LONGEST_PAUSE = 30
+_RESERVED = "_dbos_"
 _log = logging.getLogger("hookline.workers")
 
 
@@ -565,6 +566,11 @@ def check_queue(name: str) -> str:
     if "/" in check_name("queue", name):
         raise UsageError(
             f"{name!r} cannot be the name of a queue.", remedy="Give a name without a slash."
+        )
+    if name.startswith(_RESERVED):
+        raise UsageError(
+            f"{name!r} cannot be the name of a queue: names that begin with {_RESERVED} are for the queues of DBOS.",
+            remedy="Give another name.",
         )
     return name
 

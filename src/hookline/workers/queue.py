@@ -311,8 +311,7 @@ class QueueJournal(WorkersJournal):
     @in_thread
     def set_concurrency(self, queue: str, count: int | None) -> None:
         """Set how many runs of a queue all workers together drive at once. None: as many as they can."""
-        if count is not None:
-            _between("concurrency", count, 1, 2**31 - 1)
+        check_limits(concurrency=count)
         self._get_queue(check_queue(queue)).set_global_concurrency(count)
 
     set_concurrency_sync = sync_form(set_concurrency)
@@ -323,9 +322,7 @@ class QueueJournal(WorkersJournal):
 
         A run that is taken up again, or continues after an answer, counts again.
         """
-        if rate is not None:
-            _between("rate", rate[0], 1, 2**31 - 1)
-            _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
+        check_limits(rate=rate)
         limiter = None if rate is None else {"limit": rate[0], "period": rate[1]}
         self._get_queue(check_queue(queue)).set_limiter(limiter)  # type: ignore[arg-type]
 
@@ -421,8 +418,7 @@ class QueueJournal(WorkersJournal):
     @in_thread
     def set_max_length(self, queue: str, length: int | None) -> None:
         """Refuse runs for a queue in which so many wait. None: any number may."""
-        if length is not None:
-            _between("length", length, 1, 2**62)
+        check_limits(length=length)
         check_queue(queue)
         with self._transaction() as (_, raw):
             raw.execute("DELETE FROM queues WHERE name = %s", (queue,))
@@ -936,6 +932,22 @@ def _between(option: str, value: N, least: int, most: int) -> N:
     if not least <= value <= most:
         raise UsageError(f"{option}={value} is not possible: give {least} to {most}.")
     return value
+
+
+def check_limits(
+    *,
+    concurrency: int | None = None,
+    rate: tuple[int, float] | None = None,
+    length: int | None = None,
+) -> None:
+    """Refuse limits of a queue that are not possible."""
+    if concurrency is not None:
+        _between("concurrency", concurrency, 1, 2**31 - 1)
+    if rate is not None:
+        _between("rate", rate[0], 1, 2**31 - 1)
+        _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
+    if length is not None:
+        _between("length", length, 1, 2**62)
 
 
 def _make_run(record: RunQueued | SessionCreated, at: float) -> StoredRun:
