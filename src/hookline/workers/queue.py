@@ -582,9 +582,10 @@ class QueueJournal(WorkersJournal):
         """The runs that may have something to do and that nobody drives, with the counts of their records and messages.
 
         They are in no queue, and are queued, or it is their turn in a session, or they began. Or they have something in
-        their inbox, which they may have read already.
+        their inbox, which they may have read already. What waits in a queue for one application is for all from now on.
         """
         with self._transaction() as (_, raw):
+            raw.execute(sql.SQL(_RELEASE).format(table=self._table))
             rows = raw.execute(sql.SQL(_MAY_BE_LOST).format(table=self._table)).fetchall()
             held = {number for (number,) in raw.execute(_HELD)}
         found = {
@@ -644,8 +645,8 @@ class QueueJournal(WorkersJournal):
                 for each in self._entries(("PENDING",))
                 if each.id in forgotten or self._lock_of(each.worker) not in held
             ]
-            for entry in dead:
-                self.client.resume_workflow(entry.id, queue_name=entry.queue)
+            query = sql.SQL(_QUEUE_AGAIN).format(table=self._table)
+            raw.execute(query, ([each.id for each in dead],))
             return dead
 
     # --- inside ----------------------------------------------------------------------------------------
