@@ -206,6 +206,8 @@ class BaseWorker(ABC):
         self._slots = asyncio.Semaphore(concurrency)
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         """One for each run that is driven or about to be."""
+        self._elsewhere: set[str] = set()
+        """Runs that somebody else drives, whose bodies wait here."""
         self._stopping = asyncio.Event()
         self._lock: object = None
 
@@ -325,6 +327,7 @@ class BaseWorker(ABC):
         async with turn, self._slots:
             if self._stopping.is_set():
                 return False
+            self._elsewhere.discard(run_id)
             try:
                 if why_failed:
                     await self._end_idle(run_id, why_failed)
@@ -332,6 +335,9 @@ class BaseWorker(ABC):
             except CannotDrive as missing:
                 await self._pass_on(run_id, missing)
                 return True
+            except (RunInUseError, SessionConflictError):
+                self._elsewhere.add(run_id)
+                raise
 
     async def _resume(self, run_id: str) -> bool:
         """Resume or begin a run. True when it is over, or waits, or another worker must have it."""

@@ -205,10 +205,10 @@ class Worker(BaseWorker):
 
         Runs that others could not drive are looked for less often, and would find no free place while another queue
         has many runs. So one is left to them when they found none for long. Several entries of one run take one place:
-        answers that come while it is driven wait for it.
+        answers that come while it is driven wait for it. They take none if another worker drives it.
         """
         runs = {entry.rpartition(":")[0] for entry in (*self._entries, *self._reserved)}
-        free, now = self.concurrency - len(runs), time.monotonic()
+        free, now = self.concurrency - len(runs - self._elsewhere), time.monotonic()
         if "/" not in queue:
             is_overdue = now - min(self._had_place.values(), default=now) > _OVERDUE_SECONDS
             return free - is_overdue
