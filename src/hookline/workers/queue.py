@@ -124,7 +124,7 @@ SELECT 1 FROM {{table}} WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' AND pr
 # that starts queues its own entries so. When that application is gone, nobody else would take them.
 _RELEASE = f"""
 UPDATE {{table}} SET application_name = NULL, application_version = NULL
-WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' AND application_name IS NOT NULL
+WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' AND coalesce(application_name, application_version) IS NOT NULL
 """
 # What the engine does to continue an entry. In one statement, so that it is never queued for a dead application.
 _QUEUE_AGAIN = """
