@@ -36,7 +36,7 @@ def here(
 
     def run(*words: str) -> tuple[int, str]:
         database = ["--database", work.postgres.url(), "--schema", work.journal.database.schema]
-        place = 2 if words[0] in ("queue", "schedule") else 1
+        place = 2 if words[0] in ("queue", "schedule", "database") else 1
         code = main([*words[:place], *database, *words[place:]])
         said = capsys.readouterr()
         return code, (said.out + said.err).strip()
@@ -227,8 +227,23 @@ def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:
     ):
         assert here("queue", "set", "night", *words) == (0, "")
         assert [tuple(row) for row in work.postgres.ask(query)] == [expected]
-    for wrong in ((), ("--concurrency", "many"), ("--rate", "5"), ("--rate", "0/1")):
+    for wrong in (
+        (),
+        ("--concurrency", "many"),
+        ("--rate", "5"),
+        ("--concurrency", "1", "--rate", "x"),
+        ("--concurrency", "1", "--rate", "0/1"),
+        ("--concurrency", "1", "--max-length", "0"),
+    ):
         assert here("queue", "set", "night", *wrong)[0] == 2
+    assert [tuple(row) for row in work.postgres.ask(query)] == [(None, None, None)]
+    for words in (
+        ("submit", "--queue", "_dbos_x"),
+        ("schedule", "set", "--queue", "_dbos_x", "x", "0 2 * * *"),
+    ):
+        code, said = here(*words, "--agent", "bank", "Pay.")
+        assert (code, "are for the queues of DBOS" in said) == (2, True), said
+    assert work.entries() == []
     assert here("queue", "set", "night", "--max-length", "1") == (0, "")
     assert here("submit", "--queue", "night", "--agent", "bank", "--id", "r", "Pay.")[0] == 0
     assert here("submit", "--queue", "night", "--agent", "bank", "--id", "s", "Pay.")[0] != 0
@@ -242,6 +257,48 @@ def test_queues_and_schedules_are_set(work: Any, here: Any) -> None:
     assert here("schedule", "remove", "daily") == (0, "")
     assert here("schedule", "list") == (0, "")
     assert here("schedule", "remove", "daily")[0] == 2
+
+
+def test_a_run_without_a_task_is_refused(
+    work: Any, here: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As by `hookline run`."""
+    for words in (("submit",), ("schedule", "set", "x", "0 2 * * *")):
+        with pytest.raises(SystemExit, match="2"):
+            here(*words, "--agent", "bank", " ")
+        assert "there is no task" in capsys.readouterr().err
+    assert work.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [("- 1", "hookline database migrate --workers"), ("+ 100", "Upgrade Hookline.")],
+    ids=["older", "newer"],
+)
+def test_tables_of_another_version_are_refused(
+    work: Any, here: Any, change: str, remedy: str
+) -> None:
+    """By a worker, by `submit` and, if they are newer, by the migration. Nothing is written."""
+    table = f"{work.journal.engine_schema}.dbos_migrations"
+    (now,) = work.postgres.ask(f"SELECT version FROM {table}")[0]
+    work.postgres.ask(f"UPDATE {table} SET version = version {change}")
+    code, said = here("submit", "--agent", "bank", "Pay.")
+    assert (code, f" {now}. " in said, remedy in said) == (1, True, True), said
+    assert start(work, "shop:AGENTS").wait() == 1
+    assert remedy in work.errors()
+    assert "Traceback" not in work.errors()
+    assert (work.journal.runs_sync(), work.entries()) == ([], [])
+    code, said = here("database", "migrate", "--workers")
+    if remedy in said:
+        assert code == 1
+        return
+    queue = f"the tables of its queue (schema {work.journal.engine_schema})"
+    assert (code, said.splitlines()[1]) == (
+        0,
+        f"{queue} are now of version {now} ({now - 1} before)",
+    )
+    assert here("database", "migrate", "--workers")[1].endswith(f"{queue} have version {now}")
+    assert here("submit", "--agent", "bank", "Pay.")[0] == 0
 
 
 def test_the_tables_of_the_queue_are_made(postgres: PostgresServer) -> None:

@@ -122,6 +122,70 @@ async def test_answers_that_come_while_a_run_is_driven_take_no_places(work: Any)
     await asyncio.to_thread(work.wait_for, "long", RunStatus.COMPLETED)
 
 
+async def test_answers_to_a_run_of_another_worker_take_no_places(work: Any) -> None:
+    """Their bodies wait for the run, and the worker that has them drives others meanwhile."""
+    driver = work.start(concurrency=1)
+    held = work.hold("long", 0)
+    await work.journal.submit("bank", "Pay.", run_id="long")
+    await asyncio.to_thread(work.wait_for_call, "long", 0)
+    idle = work.start(concurrency=1)
+    await work.journal.enqueue("long", "answer", "default")
+    taken = lambda: dict(work.entries())["long:answer"] == "PENDING"  # noqa: E731
+    await asyncio.to_thread(wait_until, taken, "it is taken")
+    for run_id in ("other", "another"):
+        await work.journal.submit("bank", "Pay.", run_id=run_id)
+    for run_id in ("other", "another"):
+        await asyncio.to_thread(work.wait_for, run_id, RunStatus.COMPLETED)
+        assert {pid for _, pid in work.calls(run_id)} == {idle.pid}
+    held.unlink()
+    await asyncio.to_thread(work.wait_for, "long", RunStatus.COMPLETED)
+    assert {pid for _, pid in work.calls("long")} == {driver.pid}
+
+
+@pytest.mark.parametrize("limit", ["concurrency", "rate"])
+def test_a_run_waits_for_the_limit_of_its_queue(work: Any, limit: str) -> None:
+    """The reason names it."""
+    if limit == "rate":
+        work.journal.set_rate_sync("default", (1, 100_000))
+    else:
+        work.journal.set_concurrency_sync("default", 1)
+    held = work.hold("first", 0)
+    work.start()
+    work.journal.submit_sync("bank", "Pay.", run_id="first")
+    work.wait_for_call("first", 0)
+    work.journal.submit_sync("bank", "Pay.", run_id="second")
+    words = "1 at once" if limit == "concurrency" else "1 in 100000 seconds"
+    assert work.journal.why_waiting_sync(*work.journal.runs_sync()) == {
+        "second": "others are before it in queue 'default', its workers are full, or the queue is at its limit "
+        f"({words})"
+    }
+    held.unlink()
+    work.wait_for("first", RunStatus.COMPLETED)
+
+
+def test_a_migration_removes_what_earlier_versions_set_for_workers(work: Any) -> None:
+    """It limits workers no more, and is not in the way of a limit. That of an application stays."""
+    journal, table = work.journal, f"{work.journal.engine_schema}.queues"
+    ids = [f"r{number}" for number in range(2)]
+    journal.submit_many_sync("bank", dict.fromkeys(ids, "Pay."))
+    for name in ("default/bank", "of the application"):
+        journal.open_queue(name)
+    work.postgres.ask(f"UPDATE {table} SET worker_concurrency = 1")
+    journal.migrate_sync()
+    kept = work.postgres.ask(f"SELECT name FROM {table} WHERE worker_concurrency = 1")
+    assert kept == [("of the application",)]
+    work.postgres.ask(f"UPDATE {table} SET worker_concurrency = 5 WHERE name = 'default'")
+    journal.migrate_sync()
+    journal.set_concurrency_sync("default", 2)
+    held = [work.hold(run_id, 0) for run_id in ids]
+    work.start()
+    wait_until(lambda: count_taken(work) == 2, "both are driven")
+    for path in held:
+        path.unlink()
+    for run_id in ids:
+        work.wait_for(run_id, RunStatus.COMPLETED)
+
+
 def test_places_are_those_of_all_queues_together(work: Any) -> None:
     """Also when runs wait in several queues as the worker starts. All are driven, and never more at once."""
     names = [f"r{number}" for number in range(6)]

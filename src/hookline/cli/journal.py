@@ -36,20 +36,24 @@ def migrate(arguments: argparse.Namespace) -> int:
     """Make the tables in a database, or bring them up to date."""
     from hookline.journal import PostgresJournal  # psycopg takes its time
 
-    journal = (
-        queue_of(arguments)
-        if arguments.workers
-        else database_of(arguments) or PostgresJournal(schema=arguments.schema)
-    )
+    queue = queue_of(arguments) if arguments.workers else None
+    journal = queue or database_of(arguments) or PostgresJournal(schema=arguments.schema)
     try:
-        before, now = journal.migrate_sync()
+        of_queue = queue.engine_version_sync() if queue else 0
+        _print_versions(f"the tables in {journal}", *journal.migrate_sync())
+        if queue:
+            words = f"the tables of its queue (schema {queue.engine_schema})"
+            _print_versions(words, of_queue, queue.engine_version_sync())
     finally:
         journal.close_sync()
+    return Exit.DONE
+
+
+def _print_versions(tables: str, before: int, now: int) -> None:
     words = (
         f"have version {now}" if before == now else f"are now of version {now} ({before} before)"
     )
-    print_text(f"the tables in {journal} {words}")
-    return Exit.DONE
+    print_text(f"{tables} {words}")
 
 
 def _open(arguments: argparse.Namespace, *, accept_loss: bool = False) -> SQLiteJournal:

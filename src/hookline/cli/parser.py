@@ -183,6 +183,12 @@ def _add_run_hooks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run-hooks", action="store_true", help=text)
 
 
+def _task(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("there is no task")
+    return text
+
+
 def _whole_number(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
@@ -566,7 +572,7 @@ def _worker_flags(parser: argparse.ArgumentParser) -> None:
 def _submit_flags(parser: argparse.ArgumentParser) -> None:
     """Queue a run for a worker, and print its id. The same id with the same prompt is the same run."""
     add = parser.add_argument
-    add("prompt", help="what the agent is asked")
+    add("prompt", type=_task, help="what the agent is asked")
     add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
     add("--id", metavar="ID", help="the id of the run")
     add("--session", metavar="ID", help="continue the conversation of this session, or begin it")
@@ -601,7 +607,7 @@ def _schedule_flags(parser: argparse.ArgumentParser) -> None:
     add = change.add_argument
     add("name", metavar="NAME", help="the ids of its runs begin with this")
     add("cron", metavar="CRON", help='minute, hour, day, month and day of the week: "0 2 * * *"')
-    add("prompt", help="what the agent is asked")
+    add("prompt", type=_task, help="what the agent is asked")
     add("--agent", metavar="NAME", required=True, help="the agent, by its name in the workers")
     add("--queue", metavar="NAME", default="default", help="where the run waits (default)")
     add("--timezone", metavar="ZONE", default="UTC", help="for example Europe/Berlin (UTC)")

@@ -21,13 +21,19 @@ def set_limits(arguments: argparse.Namespace) -> int:
             "nothing is to be set.",
             remedy="Give --concurrency N, --rate RUNS/SECONDS or --max-length N.",
         )
+    from hookline.workers.queue import check_limits  # the engine takes its time
+
+    runs = None if concurrency is None else _number(concurrency)
+    pace = None if rate is None else _rate(rate)
+    most = None if length is None else _number(length)
+    check_limits(concurrency=runs, rate=pace, length=most)
     with queue_of(arguments) as journal:
         if concurrency is not None:
-            journal.set_concurrency_sync(arguments.name, _number(concurrency))
+            journal.set_concurrency_sync(arguments.name, runs)
         if rate is not None:
-            journal.set_rate_sync(arguments.name, _rate(rate))
+            journal.set_rate_sync(arguments.name, pace)
         if length is not None:
-            journal.set_max_length_sync(arguments.name, _number(length))
+            journal.set_max_length_sync(arguments.name, most)
     return Exit.DONE
 
 

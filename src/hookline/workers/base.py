@@ -72,6 +72,7 @@ LOST_SECONDS = 30.0
 """Between two looks for runs that have something to do and are in no queue."""
 CLAIM_SECONDS = 0.25
 _LONGEST_PAUSE = 30
+_RESERVED = "_dbos_"
 _log = logging.getLogger("hookline.workers")
 
 
@@ -205,6 +206,8 @@ class BaseWorker(ABC):
         self._slots = asyncio.Semaphore(concurrency)
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         """One for each run that is driven or about to be."""
+        self._elsewhere: set[str] = set()
+        """Runs that somebody else drives, whose bodies wait here."""
         self._stopping = asyncio.Event()
         self._lock: object = None
 
@@ -324,6 +327,7 @@ class BaseWorker(ABC):
         async with turn, self._slots:
             if self._stopping.is_set():
                 return False
+            self._elsewhere.discard(run_id)
             try:
                 if why_failed:
                     await self._end_idle(run_id, why_failed)
@@ -331,6 +335,9 @@ class BaseWorker(ABC):
             except CannotDriveError as missing:
                 await self._pass_on(run_id, missing)
                 return True
+            except (RunInUseError, SessionConflictError):
+                self._elsewhere.add(run_id)
+                raise
 
     async def _resume(self, run_id: str) -> bool:
         """Resume or begin a run. True when it is over, or waits, or another worker must have it."""
@@ -565,6 +572,11 @@ def check_queue(name: str) -> str:
     if "/" in check_name("queue", name):
         raise UsageError(
             f"{name!r} cannot be the name of a queue.", remedy="Give a name without a slash."
+        )
+    if name.startswith(_RESERVED):
+        raise UsageError(
+            f"{name!r} cannot be the name of a queue: names that begin with {_RESERVED} are for the queues of DBOS.",
+            remedy="Give another name.",
         )
     return name
 

@@ -85,6 +85,7 @@ try:
         Queue,
         WorkflowSerializationFormat,
     )
+    from dbos._migration import get_dbos_migrations
     from psycopg import sql
 except ImportError:
     raise missing_package("dbos", "dbos") from None
@@ -118,6 +119,23 @@ SELECT {_RUN_OF_ENTRY} FROM {{table}} WHERE name = '{WORKFLOW}' AND (status IN (
 _WAITS_IN_QUEUE = f"""
 SELECT 1 FROM {{table}} WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' AND priority = 0 AND queue_name = %s
     AND starts_with(workflow_uuid, %s) AND {_RUN_OF_ENTRY} = %s LIMIT 1 FOR UPDATE
+"""
+# An entry that was taken is for the application and the version that took it, also when it is queued again: an engine
+# that starts queues its own entries so. When that application is gone, nobody else would take them.
+_RELEASE = f"""
+UPDATE {{table}} SET application_name = NULL, application_version = NULL
+WHERE name = '{WORKFLOW}' AND status = 'ENQUEUED' AND coalesce(application_name, application_version) IS NOT NULL
+"""
+# What the engine does to continue an entry. In one statement, so that it is never queued for a dead application.
+_QUEUE_AGAIN = """
+UPDATE {table} SET status = 'ENQUEUED', application_name = NULL, application_version = NULL, owner_xid = NULL,
+    recovery_attempts = 0, started_at_epoch_ms = NULL, updated_at = extract(epoch FROM now()) * 1000
+WHERE workflow_uuid = ANY(%s) AND status = 'PENDING'
+"""
+# Earlier versions kept there how many runs a worker drives at once. An application may have queues of its own.
+_CLEAR_WORKER_CONCURRENCY = f"""
+UPDATE {{queues}} SET worker_concurrency = NULL WHERE worker_concurrency IS NOT NULL AND split_part(name, '/', 1) IN
+    (SELECT split_part(queue_name, '/', 1) FROM {{table}} WHERE name = '{WORKFLOW}')
 """
 # A run with a message may have to end, wherever its entry is: delayed, or in a queue without workers.
 _MAY_BE_LOST = f"""
@@ -311,8 +329,7 @@ class QueueJournal(WorkersJournal):
     @in_thread
     def set_concurrency(self, queue: str, count: int | None) -> None:
         """Set how many runs of a queue all workers together drive at once. None: as many as they can."""
-        if count is not None:
-            _between("concurrency", count, 1, 2**31 - 1)
+        check_limits(concurrency=count)
         self._get_queue(check_queue(queue)).set_global_concurrency(count)
 
     set_concurrency_sync = sync_form(set_concurrency)
@@ -323,9 +340,7 @@ class QueueJournal(WorkersJournal):
 
         A run that is taken up again, or continues after an answer, counts again.
         """
-        if rate is not None:
-            _between("rate", rate[0], 1, 2**31 - 1)
-            _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
+        check_limits(rate=rate)
         limiter = None if rate is None else {"limit": rate[0], "period": rate[1]}
         self._get_queue(check_queue(queue)).set_limiter(limiter)  # type: ignore[arg-type]
 
@@ -398,6 +413,7 @@ class QueueJournal(WorkersJournal):
         found = await self._find_entries(_LIVE, [each.run_id for each in unfinished])
         workers = await self.workers()
         claimed = await self._find_claimed([each.run_id for each in unfinished])
+        limits = await self._read_limits()
         reasons = {}
         for info in unfinished:
             if info.run_id in claimed:
@@ -405,7 +421,7 @@ class QueueJournal(WorkersJournal):
             entries = [each for each in found if each.run_id == info.run_id]
             try:
                 records = await self.read(info.run_id)
-                why = await self._why_waiting(records, entries, workers)
+                why = await self._why_waiting(records, entries, workers, limits)
             except NewerRunError:
                 why = "it was written by a newer Hookline, and no such worker has taken it"
             except DamagedRunError as error:
@@ -421,8 +437,7 @@ class QueueJournal(WorkersJournal):
     @in_thread
     def set_max_length(self, queue: str, length: int | None) -> None:
         """Refuse runs for a queue in which so many wait. None: any number may."""
-        if length is not None:
-            _between("length", length, 1, 2**62)
+        check_limits(length=length)
         check_queue(queue)
         with self._transaction() as (_, raw):
             raw.execute("DELETE FROM queues WHERE name = %s", (queue,))
@@ -501,9 +516,15 @@ class QueueJournal(WorkersJournal):
     async def migrate(self) -> tuple[int, int]:
         """Make the tables of the journal and of the engine, or bring them up to date."""
         versions = await super().migrate()
-        # The public function takes a URL only, and a password file or a service file is in none.
-        await self._in_thread(lambda: self.client._sys_db.run_migrations(), is_long=True)
+        await self._in_thread(self._migrate_engine, is_long=True)
         return versions
+
+    @in_thread
+    def engine_version(self) -> int:
+        """The version of the tables of the engine; 0 if there are none."""
+        return self._engine_version()
+
+    engine_version_sync = sync_form(engine_version)
 
     async def close(self) -> None:
         """Write what is queued, give back what is claimed, and close all connections."""
@@ -514,16 +535,11 @@ class QueueJournal(WorkersJournal):
 
     @property
     def client(self) -> DBOSClient:
-        """The client of the engine."""
+        """The client of the engine. Tables of another version are refused at its first use."""
         with self._opening:
             if self._client is None:
-                self._client = DBOSClient(
-                    system_database_engine=self.engine,
-                    dbos_system_schema=self.engine_schema,
-                    serializer=DBOSPortableJSONSerializer(),
-                    lazy=True,
-                    retry_connection_errors=False,
-                )
+                self._check_engine()
+                self._client = self._make_client()
             return self._client
 
     @in_thread
@@ -566,9 +582,10 @@ class QueueJournal(WorkersJournal):
         """The runs that may have something to do and that nobody drives, with the counts of their records and messages.
 
         They are in no queue, and are queued, or it is their turn in a session, or they began. Or they have something in
-        their inbox, which they may have read already.
+        their inbox, which they may have read already. What waits in a queue for one application is for all from now on.
         """
         with self._transaction() as (_, raw):
+            raw.execute(sql.SQL(_RELEASE).format(table=self._table))
             rows = raw.execute(sql.SQL(_MAY_BE_LOST).format(table=self._table)).fetchall()
             held = {number for (number,) in raw.execute(_HELD)}
         found = {
@@ -628,8 +645,8 @@ class QueueJournal(WorkersJournal):
                 for each in self._entries(("PENDING",))
                 if each.id in forgotten or self._lock_of(each.worker) not in held
             ]
-            for entry in dead:
-                self.client.resume_workflow(entry.id, queue_name=entry.queue)
+            query = sql.SQL(_QUEUE_AGAIN).format(table=self._table)
+            raw.execute(query, ([each.id for each in dead],))
             return dead
 
     # --- inside ----------------------------------------------------------------------------------------
@@ -650,14 +667,63 @@ class QueueJournal(WorkersJournal):
         except (psycopg.Error, sqlalchemy.exc.DBAPIError) as error:
             cause = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else error
             if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
-                raise JournalError(
-                    f"the queue in {self._database} cannot be used: its tables are not in schema "
-                    f"{self.engine_schema}.",
-                    remedy="Make them, as a role that may: hookline database migrate --workers. If an application has "
-                    "them elsewhere, name its schema: --engine-schema NAME.",
-                ) from None
+                raise self._no_tables() from None
             with self._database.convert_errors("written"):
                 raise cause or error from None
+
+    def _no_tables(self) -> JournalError:
+        return JournalError(
+            f"the queue in {self._database} cannot be used: its tables are not in schema {self.engine_schema}.",
+            remedy="Make them, as a role that may: hookline database migrate --workers. If an application has "
+            "them elsewhere, name its schema: --engine-schema NAME.",
+        )
+
+    def _make_client(self) -> DBOSClient:
+        return DBOSClient(
+            system_database_engine=self.engine,
+            dbos_system_schema=self.engine_schema,
+            serializer=DBOSPortableJSONSerializer(),
+            lazy=True,
+            retry_connection_errors=False,
+        )
+
+    def _migrate_engine(self) -> None:
+        with self._convert_errors():
+            # The public function takes a URL only, and a password file or a service file is in none.
+            self._make_client()._sys_db.run_migrations()
+        self._check_engine()
+        query = sql.SQL(_CLEAR_WORKER_CONCURRENCY)
+        with self._transaction() as (_, raw):
+            raw.execute(query.format(queues=self._queues_table, table=self._table))
+
+    def _engine_version(self) -> int:
+        table = sql.Identifier(self.engine_schema, "dbos_migrations")
+        with self._transaction() as (_, raw):
+            if ask_one(raw, "SELECT to_regclass(%s)", table.as_string(raw))[0] is None:
+                return 0
+            return int(
+                ask_one(raw, sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(table))[0]
+            )
+
+    def _check_engine(self) -> None:
+        """Refuse tables of another version. The engine itself would work on those of a newer one."""
+        needed = len(get_dbos_migrations(self.engine_schema, use_listen_notify=False))
+        try:
+            version = self._engine_version()
+        except AccessDeniedError:
+            return  # a role that may only submit runs need not read it
+        if version == 0:
+            raise self._no_tables()
+        if version == needed:
+            return
+        is_newer = version > needed
+        raise JournalError(
+            f"the queue in {self._database} cannot be used: its tables in schema {self.engine_schema} are of version "
+            f"{version}, and this Hookline {'knows' if is_newer else 'needs'} {needed}.",
+            remedy="Upgrade Hookline."
+            if is_newer
+            else "Bring them up to date, as a role that may: hookline database migrate --workers.",
+        )
 
     def _options(self, run_id: str, cause: str, queue: str) -> EnqueueOptions:
         return {
@@ -794,7 +860,11 @@ class QueueJournal(WorkersJournal):
         return QueueLength(queue, waiting, limit[0])
 
     async def _why_waiting(
-        self, records: list[Record], entries: list[QueueEntry], workers: list[WorkerInfo]
+        self,
+        records: list[Record],
+        entries: list[QueueEntry],
+        workers: list[WorkerInfo],
+        limits: Mapping[str, str],
     ) -> str:
         queued = records[0]
         if not isinstance(queued, RunQueued):
@@ -813,7 +883,13 @@ class QueueJournal(WorkersJournal):
             return f"it is in no queue: hookline resume {queued.run_id}"
         if all(each.status == "DELAYED" for each in entries):
             return "it is delayed"
-        return missing or f"others are before it in queue '{queued.queue}', or its workers are full"
+        if missing:
+            return missing
+        others = f"others are before it in queue '{queued.queue}'"
+        reached = [limits[each.queue] for each in entries if limits.get(each.queue)]
+        if not reached:
+            return f"{others}, or its workers are full"
+        return f"{others}, its workers are full, or the queue is at its limit ({reached[0]})"
 
     async def _why_not_next(self, queued: RunQueued) -> str:
         """What a run waits for in its session; empty if it is its turn."""
@@ -914,6 +990,23 @@ class QueueJournal(WorkersJournal):
             held = {number for (number,) in raw.execute(_HELD)}
         return {each for each in run_ids if self._lock_of(each) in held}
 
+    @in_thread
+    def _read_limits(self) -> dict[str, str]:
+        """The limits of the queues that have some, in words."""
+        query = sql.SQL("SELECT name, concurrency, rate_limit_max, rate_limit_period_sec FROM {}")
+        limits = {}
+        with self._transaction() as (_, raw):
+            for name, concurrency, runs, seconds in raw.execute(query.format(self._queues_table)):
+                words = [f"{concurrency} at once"] if concurrency is not None else []
+                words += [f"{runs} in {seconds:g} seconds"] if runs is not None else []
+                limits[str(name)] = ", ".join(words)
+        return limits
+
+    @property
+    def _queues_table(self) -> sql.Identifier:
+        """Of the queues of the engine, with their limits."""
+        return sql.Identifier(self.engine_schema, "queues")
+
     @property
     def _table(self) -> sql.Identifier:
         """Of the entries of the engine."""
@@ -936,6 +1029,22 @@ def _between(option: str, value: N, least: int, most: int) -> N:
     if not least <= value <= most:
         raise UsageError(f"{option}={value} is not possible: give {least} to {most}.")
     return value
+
+
+def check_limits(
+    *,
+    concurrency: int | None = None,
+    rate: tuple[int, float] | None = None,
+    length: int | None = None,
+) -> None:
+    """Refuse limits of a queue that are not possible."""
+    if concurrency is not None:
+        _between("concurrency", concurrency, 1, 2**31 - 1)
+    if rate is not None:
+        _between("rate", rate[0], 1, 2**31 - 1)
+        _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
+    if length is not None:
+        _between("length", length, 1, 2**62)
 
 
 def _make_run(record: RunQueued | SessionCreated, at: float) -> StoredRun:

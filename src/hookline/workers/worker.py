@@ -85,17 +85,15 @@ class Worker(BaseWorker):
         """Runs that have nothing to do as long as they have so many records and messages."""
         self._loop: Future[asyncio.AbstractEventLoop] = Future()
         self._dbos = dbos
-        self._own: DBOS | None = None
         if dbos is not None:
             self._register_body()
 
     async def _launch(self) -> None:
         observe_queues(self.journal.measure_queues)
         if self._dbos is None:
-            self._own = await self._start()
+            self._dbos = await self._start()
         else:
-            self._limit(self._dbos)
-            await self._join()
+            await self._join(self._dbos)
         self._loop.set_result(asyncio.get_running_loop())
         self.info = replace(self.info, name=self.name)
         await self.journal.register(self.info)
@@ -120,11 +118,21 @@ class Worker(BaseWorker):
         self._register_body()
         DBOS.listen_queues(names)
         DBOS.launch()
-        self._limit(engine)
+        self._limit(engine)  # it looks at a queue half a second after its launch
         return engine
 
-    async def _join(self) -> None:
-        """Work with the engine that the application has launched. It ends with the application, and not with this."""
+    async def _join(self, engine: DBOS) -> None:
+        """Work with the engine that the application has launched. It ends with the application, and not with this.
+
+        The engine gets the queues of this worker when it is limited. Before, it would take all that waits in them.
+        """
+        listening = engine._listening_queues
+        if listening is None or not {*listening}.isdisjoint(self.info.places()):
+            raise UsageError(
+                "the DBOS of this application takes runs without a limit, also those of other workers.",
+                remedy="Name the queues of the application before the launch, without those of the worker, which adds "
+                "them: DBOS.listen_queues([...]).",
+            )
         self.name = DBOS.executor_id
         try:
             self._lock = await self.journal.claim(self.name)
@@ -133,12 +141,14 @@ class Worker(BaseWorker):
                 f"another process has the executor id '{self.name}'.",
                 remedy="Give the DBOS of each process an executor_id of its own.",
             ) from None
-        await self._open_queues()
+        names = await self._open_queues()
         if await DBOS.retrieve_queue_async(self.queues[0]) is None:
             raise UsageError(
                 f"the DBOS of this application has its tables elsewhere, not in {self.journal.engine_schema}.",
                 remedy="Let both use one database, and name its dbos_system_schema: QueueJournal(engine_schema=...).",
             )
+        self._limit(engine)
+        engine._listening_queues = [*listening, *names]  # it looks at this list every second
 
     async def _open_queues(self) -> list[str]:
         """See that the queues are there."""
@@ -176,12 +186,14 @@ class Worker(BaseWorker):
             if queue.name not in mine:
                 return take(queue, *given, **more)
             with self._taking:  # each queue has a thread of its own
-                free = self._count_free(queue.name)
+                free = 0 if self._stopping.is_set() else self._count_free(queue.name)
                 if free <= 0:
                     return [], "worker_concurrency"
                 limited = copy.copy(queue)
                 limited._worker_concurrency = free
                 executor, version, *_ = given
+                # The version of an application says nothing about that of its agents, which the worker looks at.
+                more["is_latest_version"] = True
                 taken, why_not = take(limited, executor, version, None, **more)
                 self._reserved.update(taken)
                 return taken, why_not
@@ -193,21 +205,16 @@ class Worker(BaseWorker):
 
         Runs that others could not drive are looked for less often, and would find no free place while another queue
         has many runs. So one is left to them when they found none for long. Several entries of one run take one place:
-        answers that come while it is driven wait for it.
+        answers that come while it is driven wait for it. They take none if another worker drives it.
         """
         runs = {entry.rpartition(":")[0] for entry in (*self._entries, *self._reserved)}
-        free, now = self.concurrency - len(runs), time.monotonic()
+        free, now = self.concurrency - len(runs - self._elsewhere), time.monotonic()
         if "/" not in queue:
             is_overdue = now - min(self._had_place.values(), default=now) > _OVERDUE_SECONDS
             return free - is_overdue
         if free > 0 or queue not in self._had_place:
             self._had_place[queue] = now
         return free
-
-    async def _hand_over(self) -> None:
-        for event in self._own.background_thread_stop_events if self._own else ():
-            event.set()  # the engine takes nothing new
-        await super()._hand_over()
 
     async def _leave(self) -> None:
         await asyncio.Event().wait()  # another worker takes the entry when this one is gone
@@ -242,9 +249,8 @@ class Worker(BaseWorker):
 
         The engine leaves that to one of all workers. If its clock is slow, or it is stopped, all delays are too long.
         """
-        engine = self._own or self._dbos
-        assert engine is not None
-        await asyncio.to_thread(engine._sys_db.transition_delayed_workflows)
+        assert self._dbos is not None
+        await asyncio.to_thread(self._dbos._sys_db.transition_delayed_workflows)
 
     async def _look(self) -> None:
         """Also queue again what dead workers had."""
