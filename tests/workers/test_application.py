@@ -96,9 +96,13 @@ def test_runs_of_an_application_continue_elsewhere(work: Any) -> None:
     work.wait_for_call("r", 1)
     application.kill()
     application.wait()
+    table = f"{work.journal.engine_schema}.workflow_status"
+    wait_until(lambda: asyncio.run(work.journal.take_over()), "its run is queued again")
+    query = f"SELECT status, application_name, application_version FROM {table} WHERE name = 'hookline_run'"
+    assert work.postgres.ask(query) == [("ENQUEUED", None, None)]
     work.journal.submit_sync("bank", "Pay.", run_id="s")
     work.postgres.ask(
-        f"UPDATE {work.journal.engine_schema}.workflow_status SET application_name = 'shop', application_version = '1'"
+        f"UPDATE {table} SET application_name = 'shop', application_version = '1'"
         " WHERE workflow_uuid = 's:start'"
     )
     held.unlink()
