@@ -278,11 +278,12 @@ async def test_a_command_that_runs_sees_no_hidden_file_when_another_starts(
     tmp_path: Path, work: Path, place: Any
 ) -> None:
     """To replace a hidden file by a copy would show it, so it is not copied."""
-    for name in (".env", "hidden.txt"):
+    for name in (".env", "hidden.txt", "conf/target"):
         _link(_file(work / name, "SECRET\n"), tmp_path / "outside" / name)
+    (work / "prod.env").symlink_to("conf/target")
     printed = await _beside(
         Sandbox(work, "required"),
-        "cat .e[n]v; echo looked",
+        "cat .e[n]v conf/targe[t]; echo looked",
         Sandbox(work, "required"),
         place=place,
     )
@@ -306,3 +307,11 @@ async def test_what_one_command_cannot_write_stays_so_when_another_starts(
     await other.run("echo theirs > check.py")
     assert script.read_text() == "theirs\n"
     assert (tmp_path / "outside.py").read_text() == "ours\n"
+
+
+def test_what_is_not_copied_cannot_be_moved_from_its_mount(tmp_path: Path, work: Path) -> None:
+    """A command that starts while another moves the directory of such a file would not find it."""
+    secret = _link(_file(tmp_path / "outside.env"), work / "a" / "b" / ".env")
+    ran = Sandbox(work, "required").run_sync("mv a/b a/c; mv a d; echo $?")
+    assert ran.text.count("Device or resource busy") == 2
+    assert secret.samefile(tmp_path / "outside.env")

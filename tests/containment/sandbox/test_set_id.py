@@ -235,7 +235,12 @@ def test_a_later_command_opens_no_way_to_the_bit(place: Place, hide: str, show: 
 
 
 def test_a_closed_directory_stays_closed(tmp_path: Path) -> None:
-    """It is opened for its owner as long as the look takes."""
+    """It is opened for its owner as long as the look takes. One that nobody touched since then is not opened at all."""
+    before = tmp_path / "before"
+    before.mkdir()
+    before.chmod(0o011)
+    changed = before.stat().st_ctime_ns
+    time.sleep(0.02)  # the clock of files moves in steps
     since = file_clock()
     deep = tmp_path / "1" / "2"
     deep.mkdir(parents=True)
@@ -246,6 +251,7 @@ def test_a_closed_directory_stays_closed(tmp_path: Path) -> None:
         path.chmod(0o011)
     assert sorted(clear_set_ids([tmp_path], since)) == [f"{deep}/f", f"{tmp_path}/f"]
     assert [stat.S_IMODE(path.stat().st_mode) for path in (deep.parent, deep)] == [0o011, 0o011]
+    assert before.stat().st_ctime_ns == changed
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ class Protection:
             self.kept += map(self._at, self.visit.shared)
             for path in self.visit.kept:
                 self._keep(path)
-            for path in self.visit.named:
+            # What is not copied must not be moved away from the mount that makes it read-only.
+            for path in (*self.visit.named, *self.visit.shared):
                 self._pin_parents(path)
         except BaseException:
             self.release()
@@ -152,7 +153,7 @@ class Protection:
             self.pinned += (each for each in known_by if stat.S_ISDIR(_mode(each) or 0))
 
     def _pin_parents(self, name: str) -> None:
-        """Keep the directories in which a named file is, or is missing, from being moved away or replaced.
+        """Keep the directories in which a file is, or is missing, from being moved away or replaced.
 
         A repository that names files is one of them: in another place a relative path leads to another file.
         """

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 _BITS = stat.S_ISUID | stat.S_ISGID
 _OWN = stat.S_IRWXU
+_MOST_NAMED = 1000
+"""Files that are named: each path may be long."""
 _TRIES = 3
 """How often a look begins again because somebody moved a directory meanwhile."""
 _COARSE_CLOCK = 5
@@ -37,7 +39,7 @@ def file_clock() -> int:
 
 
 def clear_set_ids(places: Iterable[Path], since: int) -> list[str]:
-    """Clear the bits of regular files that were changed since then, and give their paths.
+    """Clear the bits of regular files that were changed since then, and give the paths of the first ones.
 
     Files from before keep theirs, unless the command has changed, renamed or linked them. The time of the last change
     is the kernel's: a command cannot set it.
@@ -90,7 +92,7 @@ class _Look:
         return True
 
     def _enter(self, name: str) -> bool:
-        """Open a directory, and clear the bits in it. Its owner is let in for that: a command can close it."""
+        """Open a directory, and clear the bits in it. If a command has closed it, its owner is let in for that."""
         try:
             above = None if self._here < 0 else self._here
             held = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=above)
@@ -99,11 +101,12 @@ class _Look:
         try:
             facts, path = os.fstat(held), f"/proc/self/fd/{held}"
             mode = stat.S_IMODE(facts.st_mode)
-            is_closed = facts.st_uid == os.geteuid() and mode & _OWN != _OWN
+            is_ours = facts.st_uid == os.geteuid() and facts.st_ctime_ns >= self._since
+            is_closed = is_ours and mode & _OWN != _OWN
             if is_closed:
                 os.chmod(path, mode | _OWN)
             opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:  # somebody else's, where no command of ours can write
+        except OSError:  # somebody else's, or closed before: no command can have written there
             return False
         finally:
             os.close(held)
@@ -144,7 +147,8 @@ class _Look:
                         directories.append(entry.name)
                     elif self._is_new(entry):
                         self._clear_bits(entry.name)
-                        self._cleared.append("/".join((*self._names, entry.name)))
+                        if len(self._cleared) < _MOST_NAMED:
+                            self._cleared.append("/".join((*self._names, entry.name)))
         return directories
 
     def _is_new(self, entry: os.DirEntry[str]) -> bool:

@@ -313,7 +313,8 @@ class WorkTree:
         self._index.forget()
         self._refresh()
         found = find_shared_outside(self._index.linked_files(), held)
-        hidden = self._hidden.union(self._index.env_files())
+        env_files = (real_path(f"{self.root}/{each}") for each in self._index.env_files())
+        hidden = {*self._hidden, *(os.path.relpath(each, self.root) for each in env_files)}
         copies = [file for file in found if can_copy and not _is_below(file.path, hidden)]
         left = {*found}.difference(copies).union(make_own(self.root, copies))
         self._shared, self._is_copied = frozenset(left), can_copy
@@ -696,7 +697,13 @@ class WorkTree:
         """Whether it only holds a place, for a command of ours or of another process: nobody obeys a socket."""
         if stat.S_ISSOCK(facts.st_mode):
             return True
-        return bool(facts.st_mode & stat.S_ISVTX) and names_in(self.root, path) == []
+        if not facts.st_mode & stat.S_ISVTX:
+            return False
+        with contextlib.suppress(
+            OSError
+        ):  # a directory of the user's that cannot be listed is none
+            return names_in(self.root, path) == []
+        return False
 
     def _fixed_identity(self, path: str, facts: os.stat_result) -> Identity:
         """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
