@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from hookline._aio import call_in_thread, wait_within
+from hookline.containment.links import is_inside_any
 from hookline.containment.mount_table import find_misplaced, mounts_of
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
+from hookline.containment.sandbox.inventory import StartLock
 from hookline.containment.sandbox.limits import Enforcement
 from hookline.containment.sandbox.mounts import (
     FileView,
@@ -31,6 +33,7 @@ from hookline.containment.sandbox.mounts import (
     null_device,
     own_devices,
 )
+from hookline.containment.sandbox.paths import outermost
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
 from hookline.containment.sandbox.running_command import RunningCommand, close, readable
@@ -38,6 +41,7 @@ from hookline.containment.sandbox.seccomp import filter_program
 from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
 from hookline.containment.sandbox.spawner import spawner
 from hookline.containment.sandbox.watcher import Watcher
+from hookline.containment.sandbox.work_tree import is_overlapping, used_roots
 from hookline.errors import SandboxError
 
 _log = logging.getLogger("hookline.containment")
@@ -128,6 +132,9 @@ class Arrangement:
     def __init__(self, view: FileView, job: Job) -> None:
         self._fds: list[int] = []
         self._held: list[Protection] = []
+        self._start: StartLock | None = None
+        self.around: list[str] = []
+        """What starts the sandbox in which this one is made, if a command that runs could disturb it."""
         self._roots: dict[str, int] = {}
         """What can be written, by its path inside, held open: a command of a directory above could put a link there."""
         rules, self._rules = os.pipe()
@@ -158,10 +165,51 @@ class Arrangement:
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in job.env.items() for word in ("--setenv", *item)),
         ]
+        argv = [program.path, "--args", self._arguments(options), "--", *job.argv]
+        self._start = StartLock()
+        used = used_roots([each.visit for each in self._held])
+        is_disturbed = bool(used) and any(is_inside_any(each, used) for each in options)
+        if self._start.is_held and not is_disturbed:
+            return argv  # nobody begins to run before `go`
+        self._start.give_back()
+        self.around = self._surroundings(program, view, job, used)
+        return argv
+
+    def _surroundings(
+        self, program: InstalledBubblewrap, view: FileView, job: Job, used: list[str]
+    ) -> list[str]:
+        """A sandbox in which the sandbox is made, where nothing but the work directory can be written.
+
+        bubblewrap makes what it mounts on, if that is missing, and looks for it before: a command that exchanges a
+        directory for a link meanwhile has it made, or emptied, at the end of the link. Here that cannot be outside. To
+        stop the others meanwhile was rejected: a timer can continue a process that was stopped, and control groups,
+        which can freeze it, are not everywhere.
+        """
+        if program.needs_privileges:  # which it cannot have inside of another one
+            raise SandboxError(
+                "a command runs that could disturb the start of this one.",
+                remedy="Wait for the other command, or end it: a bubblewrap with privileges cannot be nested.",
+            )
+        roots = [] if job.place == "read-only" else [path for _, path in view.places(job.place)]
+        # A command of a directory above could exchange ours, but not the one that it runs in.
+        writable = outermost([*roots, *(each for each in used if is_overlapping(each, roots))])
+        options = ["--unshare-user", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+        # A view of /proc that can be written is needed to mount another one.
+        options += ("--dev-bind", "/proc", "/proc")
+        for device in own_devices().values():
+            options += ("--dev-bind", device, device)
+        for path in writable:
+            options += ("--bind", path, path)
+        # Journals. Every command has a mount there, so that none can exchange it.
+        for path in (f"{each}/.hookline" for each in writable if each in roots):
+            options += ("--ro-bind", path, path) if os.path.isdir(path) else ()
+        return [program.path, "--args", self._arguments(options), "--"]
+
+    def _arguments(self, options: list[str]) -> str:
+        """The number of a file with these: not on the command line, where everybody could read them."""
         # Each word is ended, not only parted from the next: else an empty one at the end would be none.
         text = "".join(f"{word}\0" for word in options).encode(errors="surrogateescape")
-        # Not on the command line, where everybody could read them.
-        return [program.path, "--args", str(self._file(text)), "--", *job.argv]
+        return str(self._file(text))
 
     def go(self) -> None:
         """Hand over the filter of system calls, which is all that a sandbox waits for once it is made.
@@ -170,6 +218,11 @@ class Arrangement:
         """
         os.write(self._rules, self._filter)
         self._close_rules()
+        self._end_start()
+
+    def _end_start(self) -> None:
+        if self._start is not None:
+            self._start.give_back()
 
     def _close_rules(self) -> None:
         if self._rules >= 0:
@@ -203,6 +256,7 @@ class Arrangement:
         """Take away what was made for the command, and say what of the command's own was moved aside."""
         self.release()
         self._close_rules()
+        self._end_start()
         close(*self._roots.values())
         self._roots.clear()
         with contextlib.ExitStack() as all_of_them:  # also after one that raises
@@ -296,16 +350,19 @@ def _facts_of(pid: int) -> list[str]:
 def end_children(pid: int, held: int) -> None:
     """End what a bubblewrap has started, before we know what that is. Its own end may come too early for that.
 
-    `held` is a file descriptor of the process.
+    `held` is a file descriptor of the process. Its children keep their numbers as long as it is stopped.
     """
     with contextlib.suppress(OSError):
         signal.pidfd_send_signal(held, signal.SIGSTOP)  # so that it starts no more
         until = time.monotonic() + _STOPS
         while _state_of(pid) not in "TtZX" and time.monotonic() < until:
             time.sleep(0.001)
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            if _parent_of(int(name)) == pid:
-                os.kill(int(name), signal.SIGKILL)
+        for child in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            if _parent_of(child) == pid:
+                inner = os.pidfd_open(child)
+                end_children(child, inner)
+                os.close(inner)
+                os.kill(child, signal.SIGKILL)
 
 
 def _is_made(table: str) -> bool:
@@ -357,7 +414,8 @@ class BubblewrapCommand(RunningCommand):
         )  # what it reads when it is made. It closes its end then, and we hear of that
         nothing = os.open(null_device(), os.O_RDONLY)
         program, *words = self._arrangement.argv
-        argv = [program, "--json-status-fd", str(said), "--block-fd", str(theirs.fileno()), *words]
+        reports = ["--json-status-fd", str(said), "--block-fd", str(theirs.fileno())]
+        argv = [*self._arrangement.around, program, *reports, *words]
         fds = (said, theirs.fileno(), *self._arrangement.fds, *self._job.pass_fds)
         try:
             self._group = self._enforcement.make_group()
@@ -406,8 +464,14 @@ class BubblewrapCommand(RunningCommand):
                 return None
             said += more  # it comes in pieces, of which the first has what we need
             found = _FIRST.search(said)
-            if found is not None and _parent_of(int(found[1])) == monitor:
+            if found is not None and self._is_started_by(monitor, int(found[1])):
                 return int(found[1])
+
+    def _is_started_by(self, monitor: int, first: int) -> bool:
+        parent = _parent_of(first)
+        if parent is not None and self._arrangement.around:
+            parent = _parent_of(parent)
+        return parent == monitor
 
     def _restrict(self, first: int) -> None:
         self._enforcement.restrict(first)
@@ -500,9 +564,12 @@ class BubblewrapCommand(RunningCommand):
                     "in the work directory or in your home.",
                     remedy="Nothing was run. Remove what is not needed, or work in a directory further down.",
                 )
+            help_for = "See docs/sandbox.md for what it needs."
+            if self._arrangement.around:
+                help_for = "Does another command exchange directories here? Stop it, and try again."
             raise SandboxError(
                 f"the sandbox for the command could not be made ({said[-1]}).",
-                remedy="Nothing was run. See docs/sandbox.md for what it needs.",
+                remedy=f"Nothing was run. {help_for}",
             )
 
     def check(self) -> None:

@@ -22,8 +22,8 @@ from hookline.errors import SandboxError
 from hookline.own_directories import state_directory
 
 _MODE = 0o600
-_PATIENCE = 5.0
-"""Seconds to wait for another process that clears up, which takes a moment."""
+_PATIENCE = 15.0
+"""Seconds to wait for another process that clears up, or makes a sandbox. Each takes a moment."""
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 """What reading a record raises that is none of ours."""
 _own: set[str] = set()
@@ -198,6 +198,44 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
         pass
     finally:
         os.close(fd)
+
+
+class StartLock:
+    """Lets one sandbox of this user be made at a time, among those that nobody can disturb while they are made.
+
+    Who has it, and finds that no command runs, knows that none begins to run before it is given back: everybody comes
+    here first, after writing a record.
+    """
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        path, until = f"{_place()}/start.lock", time.monotonic() + _PATIENCE
+        with contextlib.suppress(OSError):
+            os.makedirs(_place(), 0o700, exist_ok=True)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+        while self._fd is not None:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    self.give_back()
+                    raise SandboxError(
+                        f"another process keeps '{path}' locked.",
+                        remedy="Find out which, with `lslocks`. Was it stopped while it started a command?",
+                    ) from None
+            time.sleep(0.001)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we have it. Where no file of ours can be written, nobody has."""
+        return self._fd is not None
+
+    def give_back(self) -> None:
+        """Let others have it. May be called again."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
 def _open_lock(root: str) -> int:

@@ -733,6 +733,13 @@ def work_tree(root: str) -> WorkTree:
         return _trees.setdefault(root, WorkTree(root))
 
 
+def used_roots(own: Sequence[TreeVisit | None] = ()) -> list[str]:
+    """Where commands can write now, of this process and of others, except for our own visits."""
+    trees = list(_trees.values())  # other threads add some
+    used = [tree.root for tree in trees if any(visit not in own for visit in tree._visits)]
+    return [*used, *(record.root for record in records() if record.is_alive)]
+
+
 def is_obeyed(root: str, path: str) -> bool:
     """Whether others obey a file because settings of git name it, or a link of the user's leads to it.
 
@@ -753,8 +760,7 @@ def is_obeyed(root: str, path: str) -> bool:
 def trees_to_recover(places: Sequence[str]) -> list[WorkTree]:
     """Those in which the commands of a process ran that died: at these places, above and below."""
     roots = {each.root for each in records() if not each.is_alive and os.path.isdir(each.root)}
-    near = (root for root in roots if any(_overlap(root, place) for place in places))
-    return list(map(work_tree, sorted(near)))
+    return [work_tree(root) for root in sorted(roots) if is_overlapping(root, places)]
 
 
 def describe_shared(paths: Sequence[str]) -> str:
@@ -836,6 +842,11 @@ def _obeyed_in(directory: str) -> Iterator[str]:
 def _directory_index(directory: str) -> TreeIndex:
     """It looks again only where something has changed."""
     return TreeIndex(directory, 0)
+
+
+def is_overlapping(directory: str, others: Iterable[str]) -> bool:
+    """Whether a directory is one of the others, or lies in one or around one."""
+    return any(_overlap(directory, other) for other in others)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -1,0 +1,179 @@
+"""Commands that start while others run: they get the same sandbox, and nothing that runs can disturb how it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import secrets
+import threading
+from pathlib import Path
+
+import pytest
+
+from hookline.containment import Sandbox
+from hookline.containment.sandbox import bubblewrap, inventory
+from hookline.errors import SandboxError
+
+from .conftest import needs_bubblewrap
+
+pytestmark = needs_bubblewrap
+
+EXCHANGE = """
+import ctypes, os, random, sys, time
+libc = ctypes.CDLL(None)
+def exchange(one, other):
+    libc.renameat2(-100, one.encode(), -100, other.encode(), 2)
+for name, target in zip(sys.argv[1::2], sys.argv[2::2]):
+    os.symlink(target, name)
+print("ready", flush=True)
+while True:
+    for number, name in enumerate(sys.argv[1::2]):
+        exchange(f"sub{number}", name)
+        time.sleep(random.random() * 0.01)
+"""
+
+
+async def _start(sandbox: Sandbox, *command: str) -> bubblewrap.RunningCommand:
+    ready = asyncio.Event()
+    running = await sandbox.start(command, on_output=lambda _: ready.set())
+    await ready.wait()
+    return running
+
+
+async def test_a_running_command_cannot_have_files_made_or_emptied_outside(tmp_path: Path) -> None:
+    """Directories that are exchanged for links while sandboxes are made lead to nothing outside, in any place."""
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for number in range(2):
+        (work / f"sub{number}").mkdir(parents=True)
+        (work / f"sub{number}" / ".env").write_text("TOKEN=1")
+    (outside / "empty").mkdir(parents=True)
+    (outside / "full").mkdir()
+    (outside / "full" / ".env").write_text("KEPT=1")
+    (work / "exchange.py").write_text(EXCHANGE)
+    sandbox = Sandbox(work, "required")
+    links = ("link0", f"/oldroot{outside}/empty", "link1", f"/oldroot{outside}/full")
+    running = await _start(sandbox, "python3", "exchange.py", *links)
+    try:
+        for number in range(24):
+            with contextlib.suppress(SandboxError):  # refused: nothing was run
+                await sandbox.run("true", place="workspace" if number % 3 else "read-only")
+    finally:
+        running.kill()
+        await running.wait()
+    assert os.listdir(outside / "empty") == []
+    assert (outside / "full" / ".env").read_text() == "KEPT=1"
+
+
+async def test_a_command_beside_another_gets_the_same_sandbox(tmp_path: Path) -> None:
+    """Devices, protected names, hidden files, the read-only place and exit codes are as for a command alone."""
+    (tmp_path / ".hookline").mkdir()
+    (tmp_path / ".env").write_text("TOKEN=1")
+    sandbox = Sandbox(tmp_path, "required")
+    line = (
+        "cat .env; echo x > /dev/null && head -c 3 /dev/urandom | wc -c; touch made && echo made; "
+        "touch .hookline/x /etc/hookline-x 2>/dev/null || echo refused; ls /proc/1/root/oldroot 2>&1 | wc -l; "
+        "unshare -U true 2>/dev/null || echo no namespaces; exit 3"
+    )
+    alone = await sandbox.run(line)
+    running = await _start(sandbox, "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        beside = await sandbox.run(line)
+        read_only = await sandbox.run("touch x; touch /tmp/x && echo own", place="read-only")
+    finally:
+        running.kill()
+        await running.wait()
+    assert (beside.exit_code, beside.text) == (alone.exit_code, alone.text) == (3, beside.text)
+    assert "made\nrefused\n" in beside.text
+    assert read_only.text.endswith("own\n")
+    assert "Read-only" in read_only.text
+
+
+async def test_commands_that_start_together_all_run(tmp_path: Path) -> None:
+    """The first is made as if alone, the others beside it, in directories above and below too."""
+    (tmp_path / "below").mkdir()
+    sandboxes = [Sandbox(tmp_path, "required"), Sandbox(tmp_path / "below", "required")]
+    results = await asyncio.gather(
+        *(sandboxes[number % 2].run(f"sleep 0.05; echo {number}") for number in range(8))
+    )
+    assert [each.text for each in results] == [f"{number}\n" for number in range(8)]
+
+
+async def test_a_start_beside_another_can_be_cancelled(tmp_path: Path) -> None:
+    """Whenever that happens, no process of it stays, though one more is between us and the command."""
+    mark = f"hookline-{secrets.token_hex(8)}"
+    sandbox = Sandbox(tmp_path, "required")
+    running = await _start(sandbox, "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        for moment in range(12):
+            starting = asyncio.create_task(sandbox.run(["sh", "-c", "sleep 60", mark]))
+            await asyncio.sleep(moment * 0.003)
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            assert _processes_with(mark) == []
+    finally:
+        running.kill()
+        await running.wait()
+
+
+def _processes_with(mark: str) -> list[str]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes():
+                found.append(name)
+        except OSError:
+            continue
+    return found
+
+
+async def test_a_bubblewrap_with_privileges_starts_nothing_beside_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be nested, so a command that could be disturbed is refused, and the error says what to do."""
+    sandbox = Sandbox(tmp_path, "required")
+    running = await _start(sandbox, "sh", "-c", "echo ready; exec sleep 60")
+    program = dataclasses.replace(bubblewrap.find_installed(), needs_privileges=True)
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    try:
+        with pytest.raises(SandboxError, match="Wait for the other command"):
+            await sandbox.run("true")
+    finally:
+        running.kill()
+        await running.wait()
+    assert (await sandbox.run("echo alone")).text == "alone\n"
+
+
+async def test_without_a_lock_every_sandbox_is_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no file of ours can be written, nobody knows who else runs, and commands work all the same."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(inventory, "_place", lambda: str(tmp_path / "file" / "none"))
+    assert not inventory.StartLock().is_held
+    assert (await Sandbox(tmp_path / "work", "required").run("echo works")).text == "works\n"
+
+
+def test_the_start_lock_is_held_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another waits until it is given back, and is told after a while who may have it."""
+    first = inventory.StartLock()
+    gotten = threading.Event()
+
+    def wait() -> None:
+        lock = inventory.StartLock()
+        gotten.set()
+        lock.give_back()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    monkeypatch.setattr(inventory, "_PATIENCE", 0.0)
+    with pytest.raises(SandboxError, match=r"start\.lock.*lslocks"):
+        inventory.StartLock()
+    assert not gotten.is_set()
+    first.give_back()
+    first.give_back()
+    waiting.join()
+    assert gotten.is_set()
