@@ -203,16 +203,18 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
 class StartLock:
     """Lets one sandbox of this user be made at a time, among those that nobody can disturb while they are made.
 
+    It is on the directory of our records. Where that is missing and cannot be made, nobody has it.
+
     Who has it, and finds that no command runs, knows that none begins to run before it is given back: everybody comes
     here first, after writing a record.
     """
 
     def __init__(self) -> None:
         self._fd: int | None = None
-        path, until = f"{_place()}/start.lock", time.monotonic() + _PATIENCE
+        path, until = _place(), time.monotonic() + _PATIENCE
         with contextlib.suppress(OSError):
-            os.makedirs(_place(), 0o700, exist_ok=True)
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+            os.makedirs(path, 0o700, exist_ok=True)
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         while self._fd is not None:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -228,7 +230,7 @@ class StartLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether we have it. Where no file of ours can be written, nobody has."""
+        """Whether we have it."""
         return self._fd is not None
 
     def give_back(self) -> None:
