@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hookline import (
     AgentBuilder,
     ErrorPolicy,
     HookOutcome,
+    HookPoint,
     RunStatus,
     StopReason,
     ToolCall,
@@ -19,6 +22,8 @@ from hookline import (
     tool,
 )
 from hookline.errors import ModelError, RateLimitError, UsageError
+from hookline.journal import EffectStarted, MemoryJournal, Record, RunQueued, fold
+from hookline.playback import backtest, replay
 from hookline.state import InferenceRequest, InferenceResponse, Usage, UserMessage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -326,3 +331,200 @@ async def test_a_run_that_has_not_begun_is_not_written_by_a_hook_that_asks_a_mod
     result = await agent.add_hook(point, gate, name="gate").build().run("go", run_id="run")
     assert (result.text, written) == ("done", [0])
     assert "consulted" in [record.type for record in tape.written]
+
+
+# --- what must not be done twice ----------------------------------------------------------------------
+
+
+class Batches(Tape):
+    """A store that knows where one batch ends: a process dies between two of them."""
+
+    def __init__(self, written: Sequence[Record] = ()) -> None:
+        super().__init__(written)
+        self.ends: list[int] = []
+
+    def write(self, records: Sequence[Record]) -> None:
+        self.written += records
+        self.ends.append(len(self.written))
+
+
+SUBMITTED = RunQueued("run", 0, 1.0, agent_id="agent", prompt="go")
+
+
+Done = list[tuple[int, str]]
+"""What hooks did, with the number of records that were written by then."""
+
+
+def careful(tape: Tape, done: Done, *points: str) -> Any:
+    """An agent with a child, whose hooks at these points do something once; one of its calls waits for a person."""
+
+    async def hook(ctx: Any, call_next: Any = None) -> Any:
+        if await ctx.run.start_once(ctx, "mail"):
+            call_id = getattr(getattr(ctx, "tool_call", None), "id", "")
+            step = getattr(ctx, "step_index", ctx.state.step_count)
+            about = f"{call_id} {getattr(ctx, 'child_run_id', '')}"
+            done.append((len(tape.written), f"{ctx.point.value} {ctx.run.run_id} {step} {about}"))
+        return await call_next(ctx) if call_next is not None else None
+
+    async def plain(ctx: Any) -> None:
+        await hook(ctx)
+
+    async def around(ctx: Any, call_next: Any) -> Any:
+        return await hook(ctx, call_next)
+
+    def turn(state: Any) -> Any:
+        return [call("delegate"), calls(call("look"), call("pay")), say("done")][state.step_count]
+
+    def inner_turn(state: Any) -> Any:
+        return [call("look"), say("fine")][state.step_count]
+
+    def hooked(builder: Any) -> Any:
+        for point in points:
+            hook_there = around if HookPoint(point).around else plain
+            builder.add_hook(point, hook_there, name=f"once at {point}")
+        return builder
+
+    builder = AgentBuilder().with_id("child").with_driver(ScriptedDriver([inner_turn] * 99))
+    inner = hooked(builder.with_tools(look)).build()
+
+    @tool(effect="idempotent")
+    async def delegate(context: ToolContext) -> str:
+        """Hand it on."""
+        return (await context.spawn(inner, "task")).text
+
+    @tool(effect="idempotent")
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    builder = AgentBuilder().with_id("agent").with_driver(ScriptedDriver([turn] * 99))
+    builder.with_tools(look, delegate, pay).with_clock(FakeClock()).with_journal(tape)
+    builder.on_before_tool_use(
+        lambda ctx: HookOutcome.ask("sure?"), matcher="pay", tier="policy", name="asks"
+    )
+    return hooked(builder).build()
+
+
+async def until_over(tape: Tape, agent: Any) -> Any:
+    """The result of a submitted run whose questions are answered with yes."""
+    pending = fold(tape.records("run")).settled.pending
+    while True:
+        result = await agent.resume("run", {each.id: True for each in pending})
+        if not (pending := result.pending):
+            return result
+
+
+ASKED_AGAIN = (
+    "execution_start run ", "execution_end run ", "around_step run ", "permission_request run ",
+)  # fmt: skip
+"""The points whose hooks are asked anew when a run continues after a pause."""
+EVERYWHERE = tuple(point.value for point in HookPoint)
+
+
+@pytest.mark.parametrize("points", [EVERYWHERE, *((each,) for each in EVERYWHERE)], ids=str)
+async def test_what_is_started_once_is_not_started_again(points: tuple[str, ...]) -> None:
+    """A process may die between any two commits, also before the run has begun, in a child, and around a pause."""
+    whole, done = Batches([SUBMITTED]), Done()
+    expected = await until_over(whole, careful(whole, done, *points))
+    wanted = Counter(what for _, what in done)
+    twice = {what for what, times in wanted.items() if times > 1}
+    assert all(what.startswith(ASKED_AGAIN) for what in twice), f"not only after a pause: {twice}"
+    for at in whole.ends:
+        again, now = Batches(whole.written[:at]), Done()
+        result = await until_over(again, careful(again, now, *points))
+        assert (result.text, result.status) == ("done", RunStatus.COMPLETED)
+        assert result.state.messages == expected.state.messages
+        before = [what for written, what in done if written <= at]
+        both = Counter([*before, *(what for _, what in now)])
+        assert not both - wanted, f"cut after {at}"
+        # Nothing is lost. (With its answer the run may not pause again.)
+        lost = set(wanted) - set(both)
+        assert all(what.startswith(ASKED_AGAIN) for what in lost), f"cut after {at}: {lost}"
+
+
+async def test_two_names_two_calls_and_two_steps_are_different() -> None:
+    """The same name is started once for each call of each step, and again only under another name."""
+    answers: list[tuple[str, bool]] = []
+
+    async def hook(ctx: Any) -> None:
+        for name in ("mail", "page", "mail"):
+            answers.append((name, await ctx.run.start_once(ctx, name)))
+
+    driver = ScriptedDriver([calls(call("look"), call("look")), call("look"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(look)
+    result = await builder.on_before_tool_use(hook, name="once").build().run("go")
+    assert answers == [("mail", True), ("page", True), ("mail", False)] * 3
+    effects = [each for each in result.records if isinstance(each, EffectStarted)]
+    assert [(each.step, each.name) for each in effects] == [
+        (0, "mail"), (0, "page"), (0, "mail"), (0, "page"), (1, "mail"), (1, "page"),
+    ]  # fmt: skip
+
+
+async def test_a_replay_starts_nothing() -> None:
+    """Neither does a back-test: what was done then is not done again."""
+    tape, done = Batches([SUBMITTED]), Done()
+    await until_over(tape, careful(tape, done, "before_step", "stop"))
+    count = len(done)
+    agent = careful(Batches(), done, "before_step", "stop")
+    played = await replay(tape, "run", agent)
+    assert played.identical, played
+    tested = await backtest(tape.written, agent)
+    assert len(done) == count, tested
+
+
+async def test_a_new_run_is_not_written_before_it_begins() -> None:
+    """Nobody would take it up: there is no prompt on record."""
+    tape, written = Batches(), list[int]()
+
+    async def hook(ctx: Any) -> None:
+        assert await ctx.run.start_once(ctx, "mail")
+        written.append(len(tape.written))
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_journal(tape)
+    await builder.on_execution_start(hook, name="once").build().run("go", run_id="run")
+    assert written == [0]
+    assert "effect" in [record.type for record in tape.written]
+
+
+async def test_an_effect_needs_a_name() -> None:
+    """Without one, two effects of a hook would be taken for each other."""
+
+    async def hook(ctx: Any) -> None:
+        await ctx.run.start_once(ctx, "")
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("done")]))
+    result = await builder.on_before_step(hook, name="once").build().run("go")
+    assert "name= takes a text that is not empty" in str(result.error)
+
+
+@pytest.mark.parametrize("asks", ["model", "agent", "effect"])
+async def test_a_back_test_takes_hooks_before_and_after_such_work_for_one_round(asks: str) -> None:
+    """One hook changes the call, the next one has something done and blocks: the same hooks decide the same."""
+    tape = MemoryJournal()
+
+    async def second_hook(ctx: Any) -> Any:
+        if asks == "model":
+            await ctx.run.ask_model(REQUEST, name="judge", driver=second("no"))
+        elif asks == "agent":
+            ctx, _ = await ctx.run.spawn(ctx, inner, "judge", name="judge")
+        else:
+            await ctx.run.start_once(ctx, "mail")
+        return HookOutcome.block("no")
+
+    @tool
+    def shell(command: str) -> str:
+        """Run."""
+        return command
+
+    inner = AgentBuilder().with_driver(ScriptedDriver([say("no")] * 9)).build()
+    driver = ScriptedDriver([call("shell", command="x"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(shell).with_journal(tape)
+    builder.on_before_tool_use(lambda ctx: ctx.with_args(command="y"), name="first")
+    agent = builder.on_before_tool_use(second_hook, name="second").build()
+    result = await agent.run("go", run_id="run")
+    assert result.steps[0].results[0].reason == "no"
+    played = await replay(tape, "run", agent)
+    assert played.identical, played
+    tested = await backtest(tape, agent)
+    assert "no verdict would change" in str(tested)
+    assert "could not be followed" not in str(tested)

@@ -272,6 +272,7 @@ def test_everything_a_run_records_can_be_written_and_read() -> None:
     async def consult(ctx: Any) -> None:
         second = ScriptedDriver([say("go ahead")])
         await ctx.run.ask_model(InferenceRequest(), name="second opinion", driver=second)
+        await ctx.run.start_once(ctx, "mail")
 
     turns = [
         RateLimitError("slow", retry_after=1),

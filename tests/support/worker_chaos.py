@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +30,7 @@ from hookline.capabilities import Subagent, Subagents
 from hookline.errors import HooklineError
 from hookline.journal import (
     ChildFinished,
+    EffectStarted,
     Questions,
     Record,
     RunFinished,
@@ -55,6 +56,7 @@ IN_STEPS = (
 )  # fmt: skip
 ONCE = ("prompt_submit", "stop", "output")
 ENDS = ("execution_end", "session_end")
+STARTS = ("session_start", "execution_start")
 
 
 class Line(NamedTuple):
@@ -133,18 +135,33 @@ def make_tools(folder: Path, seconds: float) -> list[Any]:
     return [pay, order, mark, look]
 
 
+def where_asked(ctx: Any, point: str) -> str:
+    """Where a hook is asked: the point, the run, the step and the call."""
+    run_id, step, about = ctx.state.run_id, "", ""
+    if point.startswith("subagent_"):
+        _, step, about = ctx.child_run_id.removeprefix(run_id).split("/", 2)
+    elif point in IN_STEPS:
+        step = ctx.step_index
+        about = ctx.tool_call.id if "tool_use" in point else ""
+    return f"{point} {run_id} {step} {about}"
+
+
 def hook(folder: Path, point: str) -> Callable[[Any], None]:
     """A hook with a side effect."""
 
     def noted(ctx: Any) -> None:
-        run_id, step, about = ctx.state.run_id, "", ""
-        if point.startswith("subagent_"):
-            _, step, about = ctx.child_run_id.removeprefix(run_id).split("/", 2)
-        elif point in IN_STEPS:
-            step = ctx.step_index
-            about = ctx.tool_call.id if "tool_use" in point else ""
         status = ctx.status.value if point == "execution_end" else ""
-        note(folder, "hooks", f"{status} {point} {run_id} {step} {about}")
+        note(folder, "hooks", f"{status} {where_asked(ctx, point)}")
+
+    return noted
+
+
+def careful_hook(folder: Path, point: str) -> Callable[[Any], Awaitable[None]]:
+    """A hook with a side effect that must not be repeated."""
+
+    async def noted(ctx: Any) -> None:
+        if await ctx.run.start_once(ctx, "note"):
+            note(folder, "once", where_asked(ctx, point))
 
     return noted
 
@@ -167,6 +184,8 @@ def make_agents(folder: Path, seconds: float = 0.2) -> dict[str, Agent]:
         builder = AgentBuilder().with_id(name).with_driver(Model(*each)).with_tools(*tools)
         for point in (*IN_STEPS, *ONCE, *ENDS):
             builder.add_hook(point, hook(folder, point), name=f"side effect at {point}")
+        for point in (*IN_STEPS, *ONCE, *ENDS, *STARTS):
+            builder.add_hook(point, careful_hook(folder, point), name=f"once at {point}")
         asks = (lambda ctx: HookOutcome.ask("sure?")) if "ask" in name else (lambda ctx: None)
         builder.on_before_tool_use(asks, matcher="pay", tier="policy", name="policy")
         if "subagents" in name:
@@ -335,6 +354,7 @@ def faults(chaos: Chaos) -> Iterator[str]:
     talks = {stream_of(each): journal.read_sync(stream_of(each)) for each in chaos.sessions}
     yield from _lost(records | talks, lines(folder, "commits"))
     yield from _hooks(records, folder)
+    yield from _started_once(records, folder)
     for what, times in effects.items():
         if times > 1 and what.startswith(("pay ", "order ")):
             yield f"'{what}' happened {times} times"
@@ -431,6 +451,28 @@ def _hooks(records: dict[str, list[Record]], folder: Path) -> Iterator[str]:
             yield f"{key}: {line.pid} asked the hook at the end of a run that is {status}"
     if found < len(committed) / 2:
         yield f"only {found} hooks on record are known"
+
+
+def _started_once(records: dict[str, list[Record]], folder: Path) -> Iterator[str]:
+    """What a hook starts once is never done twice: not even if the process dies before the answer is committed."""
+    done = Counter(line.what for line in lines(folder, "once"))
+    started: Counter[str] = Counter()
+    for run_id, of_run in records.items():
+        part: set[str] = set()
+        for each in of_run:
+            if isinstance(each, RunFinished):  # after a pause hooks are asked anew
+                started.update(part)
+                part.clear()
+            elif isinstance(each, EffectStarted):
+                step = each.step if each.point in IN_STEPS else ""
+                about = each.call_id if each.point in IN_STEPS else ""
+                part.add(f"{each.point} {run_id} {step} {about}")
+        started.update(part)
+    for what, times in done.items():
+        if times > started[what]:
+            yield f"{what}: done {times} times, started {started[what]} times"
+    if done.total() < 0.9 * started.total():
+        yield f"only {done.total()} of {started.total()} effects that were started were done"
 
 
 def _keys(record: Record) -> Iterator[str]:

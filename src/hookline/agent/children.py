@@ -32,6 +32,7 @@ from hookline.journal import (
 )
 from hookline.journal.durable import StoredRecords
 from hookline.journal.fold import remember_answers
+from hookline.journal.record import start_of
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
     NO_COUNTERS,
@@ -245,7 +246,7 @@ class ChildRun:
         self.durable = durable = await parent.durable.for_child(child_id, definition.listeners)
         if saved is not None:
             self.counted = saved.state.counters  # the parent knew of that much when it paused
-        if not durable.records:
+        if start_of(durable.records) is None:
             if saved is None:
                 return await self.drive(_fresh(parent, definition, child_id), prompt)
             return await self.drive(saved.state, None)

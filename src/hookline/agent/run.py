@@ -377,6 +377,11 @@ class Run:
         """It has reached a step. Before that there is nothing to continue from, so nothing is written yet."""
         return self.step_index is not None
 
+    @property
+    def is_beginning(self) -> bool:
+        """It has not begun, and not ended either: if the process dies now, the run begins again."""
+        return not (self.has_begun or self.source.is_after_crash or self.state.ending)
+
     # --- the record and the time ---------------------------------------------------------------------
 
     def clock(self) -> float:

@@ -25,6 +25,7 @@ from hookline.journal import (
     CallSettled,
     ChildFinished,
     ChildStarted,
+    EffectStarted,
     ErrorRaised,
     HookRan,
     HooksPassed,
@@ -70,9 +71,11 @@ ABOUT_CALLS = frozenset(
 """Points whose hooks are asked about one call."""
 BEFORE_CALLS = ABOUT_CALLS - {HookPoint.AFTER_TOOL_USE.value}
 """Those of them that come before the tool runs."""
+ABOUT_CHILDREN = ("subagent_start", "subagent_stop")
+"""Points whose hooks are asked about one child run."""
 AT_THE_END = ("output", "agent_failed", "execution_end", "session_end")
 """Points on the way out of a run."""
-_OF_THE_RUN = frozenset({"session_start", "execution_start", "prompt_submit", *AT_THE_END})
+OUTSIDE_STEPS = frozenset({"session_start", "execution_start", "prompt_submit", *AT_THE_END})
 """Points that belong to no step, whichever was made last."""
 _JUDGED_AFTER_STOP = frozenset(point.value for point in HookPoint if point.judged_after_stop)
 
@@ -97,14 +100,18 @@ class HookRounds:
             for ran in hooks_in((record,)):
                 self._note(ran)
             return
+        if isinstance(record, ModelConsulted | EffectStarted):
+            return  # a hook is in the middle of its answer
         place = _place_before(record)
         if place is not None:
             is_known = self._taken_up.pop(place, None) is not None or place in self._open
             if not is_known:
                 self._at[place].append([])
-        for known in self._open:  # what a dead process began of it is complete now
-            self._taken_up.pop(known, None)
-        self._open.clear()
+        # A child that a hook starts is in the middle of the hook's answer: only the rounds about the child are over.
+        is_of_hook = isinstance(record, ChildStarted | ChildFinished) and _is_of_hook(record)
+        for known in [each for each in self._open if not is_of_hook or each[0] in ABOUT_CHILDREN]:
+            self._taken_up.pop(known, None)  # what a dead process began of it is complete now
+            del self._open[known]
         for ran in hooks_in((record,)):  # a default guard that stood alone
             self._note(ran)
         if isinstance(record, RunTakenUp):
@@ -166,7 +173,7 @@ class HookRounds:
 
 def place_of(point: str, step: int | None, call_id: str) -> Place:
     """The place hooks are asked at. Only hooks about a call are distinguished by the call."""
-    is_in_step = point not in _OF_THE_RUN
+    is_in_step = point not in OUTSIDE_STEPS
     return point, step if is_in_step else None, call_id if point in ABOUT_CALLS else ""
 
 
@@ -364,7 +371,7 @@ class RunIndex:
     def finished_hook_children(self) -> list[ChildFinished]:
         """The children that hooks had started and that were done."""
         ended = self.ended_children.values()
-        return [each for each in ended if _key_in_step(each) == each.call_id]
+        return [each for each in ended if _is_of_hook(each)]
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, str, str], list[HookRan]]:
@@ -536,7 +543,7 @@ class RunIndex:
     def _start_child(self, record: ChildStarted) -> None:
         step, key = _step_of(record), _key_in_step(record)
         self.child_names[record.child_run_id] = record.name
-        if key == record.call_id:
+        if _is_of_hook(record):
             self.hook_children.setdefault((step, key.rpartition("/")[0]), []).append(key)
         call = self._call(step, record.call_id)
         if not call.open_children:
@@ -553,6 +560,11 @@ def _is_refusal(record: ErrorRaised) -> bool:
 def _key_in_step(child: ChildStarted | ChildFinished) -> str:
     """The end of a child's id, which tells it from the others of its step. A hook's child has it as its call id."""
     return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
+
+
+def _is_of_hook(child: ChildStarted | ChildFinished) -> bool:
+    """Whether a hook started it, and not a tool."""
+    return _key_in_step(child) == child.call_id
 
 
 def _step_of(child: ChildStarted | ChildFinished) -> int:

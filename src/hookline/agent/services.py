@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,13 +22,22 @@ from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
+from hookline.agent.run_index import OUTSIDE_STEPS
 from hookline.definition import Definition
 from hookline.drivers import Driver
 from hookline.drivers.base import awaitable
 from hookline.errors import HookError, ModelError, UsageError
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Result, run_hooks
-from hookline.journal import ModelConsulted, Record, ToolProgress
+from hookline.journal import (
+    EffectStarted,
+    ModelConsulted,
+    Record,
+    RunFinished,
+    RunReopened,
+    RunStarted,
+    ToolProgress,
+)
 from hookline.lifecycle import AgentContext, CompactHookContext, HookPoint
 from hookline.state import (
     AgentState,
@@ -53,16 +62,16 @@ C = TypeVar("C", bound=AgentContext)
 class HookServices:
     """What the hooks of one run may have done. They reach it as `ctx.run`."""
 
-    __slots__ = ("_run", "_times")
+    __slots__ = ("_effects", "_part", "_run", "_times")
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._part, self._effects = _effects_on_record(run.durable.records)
         self._times: dict[tuple[int | None, str], int] = {}
 
     def _next(self, name: str) -> int:
         """How often this was done under that name in this step, in this process."""
-        if not (isinstance(name, str) and name):
-            raise UsageError(f"name= takes a text that is not empty, not {name!r}.")
+        _check_name(name)
         key = self._run.step_index, name
         self._times[key] = number = self._times.get(key, 0) + 1
         return number
@@ -144,6 +153,34 @@ class HookServices:
             )
         return msgspec.structs.replace(ctx, evaluations=(*ctx.evaluations, *said)), result
 
+    # --- what must not be done twice ------------------------------------------------------------------
+
+    async def start_once(self, ctx: AgentContext, name: str) -> bool:
+        """Whether something was not started yet at this place; if so its start is recorded, and committed."""
+        run = self._run
+        _check_name(name)
+        call = getattr(ctx, "tool_call", None)
+        call_id = call.id if call is not None else run.call_id
+        step = None if ctx.point in OUTSIDE_STEPS else run.step_index
+        key = self._part, ctx.point.value, name, step, call_id
+        if run.source.is_replay or key in self._effects:
+            return False
+        self._effects.add(key)
+        run.clock()
+        run.append(
+            EffectStarted(
+                *run.record_head(),
+                point=ctx.point.value,
+                name=name,
+                step=step,
+                call_id=call_id,
+                is_before_run=run.is_beginning,
+            )
+        )
+        if run.commit is not None and not (run.is_beginning and _is_new(run)):
+            await run.commit()
+        return True
+
     # --- summaries ------------------------------------------------------------------------------------
 
     async def before_compact(
@@ -166,9 +203,39 @@ class HookServices:
         return result if run.setup.redact is None else result_without(result, run.setup.redact)
 
 
+_Effect: TypeAlias = tuple[int, str, str, int | None, str]
+"""The part of the run, from its start or a pause to the next; the point, the name, the step and the call."""
+
+
+def _effects_on_record(records: Sequence[Record]) -> tuple[int, set[_Effect]]:
+    """The part of a run that begins or continues now, and what hooks had started in all its parts."""
+    ends: list[int] = []
+    found: set[_Effect] = set()
+    for record in records:
+        if isinstance(record, RunFinished):
+            ends.append(record.seq)
+        elif isinstance(record, RunReopened):
+            ends = [each for each in ends if each < record.records]
+        elif isinstance(record, EffectStarted):
+            found.add((len(ends), record.point, record.name, record.step, record.call_id))
+    return len(ends), found
+
+
+def _is_new(run: Run) -> bool:
+    """Whether nobody takes up a run that is about to begin: it was not submitted, has not paused, and has no parent."""
+    return (
+        run.parent is None and isinstance(run.durable.records[0], RunStarted) and not run.is_resumed
+    )
+
+
 def provide_services(run: Run) -> None:
     """Let the hooks of a run use these services. Until it is driven they cannot."""
     run.make_services = HookServices
+
+
+def _check_name(name: object) -> None:
+    if not (isinstance(name, str) and name):
+        raise UsageError(f"name= takes a text that is not empty, not {name!r}.")
 
 
 def _check_child(agent: AgentLike, prompt: str, name: str) -> tuple[Definition, str, str]:

@@ -26,8 +26,8 @@ from hookline.journal.record import (
     StatusChanged,
     StepFinished,
     StepPaused,
+    counted_records,
     start_of,
-    without_ends_taken_back,
 )
 from hookline.journal.store import JournalStore
 from hookline.state import (
@@ -143,7 +143,7 @@ def _known_states(journal: EarlierRunReader) -> dict[str, AgentState]:
 
 def _fold(records: Iterable[Record], before: AgentState | None) -> Story:
     state_fold = _StateFold(before)
-    for record in without_ends_taken_back(records):
+    for record in counted_records(records):
         state_fold.add(record)
     if state_fold.state is None or state_fold.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")

@@ -244,6 +244,18 @@ class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="con
     """Of what was asked: the answer is one to that question alone."""
 
 
+class EffectStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="effect"):
+    """A hook is about to do something that must not be done twice (`ctx.run.start_once`). Nobody starts it again."""
+
+    point: str = ""
+    name: str = ""
+    """The hook's own name for it."""
+    step: int | None = None
+    call_id: str = ""
+    is_before_run: bool = False
+    """The prompt was not accepted yet. If the process dies now, the run begins again."""
+
+
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
     """The intent to run a call, written before it starts. Without a result after it, the call is in doubt."""
 
@@ -431,19 +443,36 @@ class RunHandedOver(Record, frozen=True, gc=False, omit_defaults=True, tag="hand
 
 def start_of(records: Iterable[Record]) -> RunStarted | None:
     """The record with which a run began; None while it is queued. Usually it is the first one."""
-    return next((record for record in records if isinstance(record, RunStarted)), None)
+    counted = (record for record in counted_records(records) if isinstance(record, RunStarted))
+    return next(counted, None)
 
 
-def without_ends_taken_back(records: Iterable[Record]) -> list[Record]:
-    """The records that count: without the ends after which a run was opened again."""
+def counted_records(records: Iterable[Record]) -> list[Record]:
+    """The records that count: without ends after which a run was opened again, and beginnings that came to nothing.
+
+    A run is written when it has begun. Before that only the start of an effect is written, with what led to it; if the
+    process dies then, the run begins again.
+    """
     kept: list[Record] = []
     for record in records:
         if isinstance(record, RunReopened):
             while kept and kept[-1].seq >= record.records:
                 kept.pop()
-        else:
-            kept.append(record)
+            continue
+        if isinstance(record, RunStarted):
+            _drop_vain_beginning(kept)
+        kept.append(record)
+    _drop_vain_beginning(kept)
     return kept
+
+
+def _drop_vain_beginning(records: list[Record]) -> None:
+    """Remove the last start of a run if its process died before the run had begun."""
+    latest = (record for record in reversed(records) if not isinstance(record, RunTakenUp))
+    last = next(latest, None)
+    if isinstance(last, EffectStarted) and last.is_before_run:
+        while records and not isinstance(records.pop(), RunStarted):
+            pass
 
 
 def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:

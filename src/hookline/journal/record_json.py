@@ -27,6 +27,7 @@ AnyRecord: TypeAlias = (
     | records.RequestSent
     | records.ResponseReceived
     | records.ModelConsulted
+    | records.EffectStarted
     | records.CallAdmitted
     | records.CallSettled
     | records.ApprovalAsked

@@ -77,7 +77,7 @@ class _Source(Protocol):
 
 
 class RunServices(Protocol):
-    """What a hook may have its run do: ask a model, start a child run, ask before_compact hooks.
+    """What a hook may have its run do: ask a model, start a child run, start an effect once, ask before_compact hooks.
 
     `agent.services.HookServices` implements it.
     """
@@ -86,6 +86,7 @@ class RunServices(Protocol):
         self, request: InferenceRequest, name: str, driver: Any
     ) -> InferenceResponse: ...
     async def spawn(self, ctx: A, agent: Any, prompt: str, name: str) -> tuple[A, Any]: ...
+    async def start_once(self, ctx: AgentContext, name: str) -> bool: ...
     async def before_compact(
         self, ctx: AgentContext, messages: Sequence[Message], instructions: str
     ) -> Result[CompactHookContext]: ...
@@ -218,6 +219,15 @@ class RunHandle:
         Returns the hook's context with the evaluations of hooks around the child, and the child's result.
         """
         return await self._live.services.spawn(ctx, agent, prompt, name)
+
+    async def start_once(self, ctx: AgentContext, name: str) -> bool:
+        """Whether the hook may do something that must not be done twice: send a message, say.
+
+        True the first time for this name at this point, in this step and about this call; then the start is committed
+        before this returns. False if it was started before, also by a process that died: whether it was done is not
+        known then. After a pause the run is asked anew. False in a replay and a back-test.
+        """
+        return await self._live.services.start_once(ctx, name)
 
     async def before_compact(
         self, ctx: AgentContext, messages: Sequence[Message], instructions: str

@@ -29,7 +29,7 @@ from hookline.journal import (
     StepPaused,
     hooks_in,
 )
-from hookline.journal.record import without_ends_taken_back
+from hookline.journal.record import counted_records
 from hookline.state import (
     ErrorInfo,
     PendingApproval,
@@ -201,7 +201,7 @@ def select_driven_records(records: Iterable[Record]) -> Iterator[Record]:
     A child that waits when its run continues without it ends by its record alone.
     """
     is_going = True
-    for record in without_ends_taken_back(records):
+    for record in counted_records(records):
         is_going = isinstance(record, RunStarted) or (
             is_going and not isinstance(record, RunQueued)
         )
