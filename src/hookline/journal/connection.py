@@ -6,6 +6,7 @@ transaction.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import threading
@@ -17,7 +18,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal import history
-from hookline.journal.last_commits import LastCommits
+from hookline.journal.last_commits import LastCommits, commits_file
 from hookline.journal.lease import lease_file
 from hookline.journal.write_ahead_log import PAGE_SIZE, log_file, log_size
 
@@ -94,8 +95,8 @@ def closed_error() -> UsageError:
 def read_only_error(path: str) -> JournalError:
     """For a journal that can only be read."""
     return JournalError(
-        f"the journal '{path}' cannot be written: the file or its directory is read-only.",
-        remedy="Make both writable, or give another path.",
+        f"the journal '{path}' cannot be written: the file, its directory or '{commits_file(path)}' is read-only.",
+        remedy="Make them writable, or give another path.",
     )
 
 
@@ -185,6 +186,9 @@ def is_writable(path: str) -> bool:
     beside = _can_write(os.path.dirname(path))
     if not os.path.exists(path):
         return beside
+    commits = commits_file(path)
+    if os.path.exists(commits) and not _can_write(commits):  # a loss would not be noticed
+        return False
     return _can_write(path) and (beside or all(_can_write(path + end) for end in ("-wal", "-shm")))
 
 
@@ -269,6 +273,37 @@ def open_for_reading(path: str, *, of_any_version: bool = False) -> sqlite3.Conn
             if is_writable(path) or log_size(path):
                 raise
             return _reader(path, "immutable=1", of_any_version)
+
+
+def open_alone(path: str) -> sqlite3.Connection:
+    """A connection that reads the database without its log, and writes nothing."""
+    with convert_errors(path, "read"):
+        return _reader(path, "mode=ro&immutable=1", of_any_version=True)
+
+
+def set_log_aside(path: str) -> str:
+    """Continue without a damaged log. Returns where it is now; raises JournalError while somebody uses the journal."""
+    log, kept = log_file(path), _free_name(f"{log_file(path)}-damaged")
+    os.rename(log, kept)
+    connection = _connect(path, "mode=rw")
+    try:
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        os.rename(kept, log)
+        raise journal_error(error, path, "opened") from error
+    finally:
+        connection.close()
+    return kept
+
+
+def _free_name(path: str) -> str:
+    numbers = itertools.count(2)
+    name = path
+    while os.path.exists(name):
+        name = f"{path}-{next(numbers)}"
+    return name
 
 
 def _reader(path: str, mode: str, of_any_version: bool) -> sqlite3.Connection:

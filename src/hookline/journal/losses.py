@@ -11,7 +11,12 @@ from contextlib import closing
 from typing import NamedTuple
 
 from hookline.errors import JournalError
-from hookline.journal.connection import check_version, is_in_log_mode, open_for_reading
+from hookline.journal.connection import (
+    check_version,
+    is_in_log_mode,
+    open_alone,
+    open_for_reading,
+)
 from hookline.journal.history import ANY_STEPS
 from hookline.journal.last_commits import LIST, Commit, KnownCommits, read_commits
 from hookline.journal.tables import Tables
@@ -23,6 +28,9 @@ _ACCEPT = (
 )
 
 
+_NOT_FITTING = "what is left of its write-ahead log does not fit the database"
+_DAMAGED = "the database is damaged"
+_COMPLETE_ALONE = "without the log, the database has all commits that are known"
 _WITH_COMMITS = 2
 """The version of the tables since which there is a file of last commits."""
 
@@ -33,6 +41,11 @@ class End(NamedTuple):
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What cannot be found out."""
+    is_better_alone: bool = False
+    """Whether there is more in the database without its log. What is left of a damaged log may be older than what was
+    copied into the database, and SQLite takes it for newer."""
+    is_broken: bool = False
+    """Whether the database is damaged, with its log and without: nothing more can be written to it."""
 
 
 def examine_end(path: str, *, accept_loss: bool = False) -> End:
@@ -47,21 +60,83 @@ def examine_end(path: str, *, accept_loss: bool = False) -> End:
     known = read_commits(path)
     try:
         connection = open_for_reading(path, of_any_version=True)
-    except JournalError:
+    except JournalError as error:
+        if log is not None and log.has_rest:
+            end = _compare(path, known, [error.message.removesuffix(".")], _BROKEN)
+            if end.is_better_alone:
+                return end
         return End()  # whoever opens it next reports that
     with closing(connection):
         connection.execute("BEGIN")
         version = check_version(connection, path)
+        tables = Tables(connection, path)
         losses = _in_log(log, has_commits=known.is_whole)
         if version >= _WITH_COMMITS:
-            losses += find_missing(path, Tables(connection, path), known.commits)
+            losses += find_missing(path, tables, known.commits)
         elif known.commits:
             losses.append("records that a newer Hookline wrote are missing")
         if not had_log and _needs_log(version, known) and is_in_log_mode(connection):
             if not accept_loss:
                 raise _log_is_gone(path)
             losses.append("its write-ahead log is gone")
-        return End(tuple(losses))
+        if version < _WITH_COMMITS:
+            return End(tuple(losses))
+        # A run that is not found would begin again. To look at the whole of a large file each time would take too long.
+        is_doubtful = had_log and (bool(losses) or log is None or log.has_rest)
+        with_log = _look_at(tables, known, whole=is_doubtful)
+    if with_log.is_whole and not losses:
+        return End()
+    if had_log:
+        return _compare(path, known, losses, with_log)
+    losses += [_DAMAGED] * with_log.is_damaged
+    return End(tuple(losses), is_broken=with_log.is_broken)
+
+
+class _View(NamedTuple):
+    """What can be seen of a journal, with its log or without. The better one is smaller."""
+
+    is_broken: bool
+    """Whether the tables are damaged, and not only their indexes."""
+    is_damaged: bool
+    missing: int
+    """How many of the last commits are not there."""
+    records: int
+    """Below zero: the more, the better."""
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.is_damaged or self.missing)
+
+
+_BROKEN = _View(True, True, 0, 0)
+
+
+def _compare(path: str, known: KnownCommits, losses: list[str], with_log: _View) -> End:
+    """What is lost, and whether more is there without the log."""
+    try:
+        with closing(open_alone(path)) as connection:
+            alone = _look_at(Tables(connection, path), known, whole=True)
+    except JournalError:
+        alone = _BROKEN
+    is_better = alone < with_log
+    if not losses or (with_log.is_damaged and not is_better):
+        losses = [*losses, _NOT_FITTING if is_better else _DAMAGED]
+    if is_better and alone.is_whole and known.is_whole:
+        losses = [*losses, _COMPLETE_ALONE]
+    return End(tuple(losses), (), is_better, min(alone, with_log).is_broken)
+
+
+def _look_at(tables: Tables, known: KnownCommits, *, whole: bool) -> _View:
+    """A journal as one connection sees it: all of it, or only the list of runs with its indexes."""
+    try:
+        is_damaged = bool(tables.file_damage("" if whole else "runs"))
+        is_broken = is_damaged and bool(tables.file_damage(with_indexes=False))
+        missing = sum(
+            not (tables.has_commit(each) and tables.has_last_batch(each)) for each in known.commits
+        )
+        return _View(is_broken, is_damaged, missing, -tables.count_records())
+    except JournalError:
+        return _BROKEN
 
 
 def _needs_log(version: int, known: KnownCommits) -> bool:
@@ -122,6 +197,14 @@ def lost_error(path: str, losses: tuple[str, ...]) -> JournalError:
     return JournalError(
         f"the end of the journal '{path}' is lost: {'; '.join(losses)}.",
         remedy=f"Restore it from a backup, {_ACCEPT}",
+    )
+
+
+def broken_error(path: str, losses: tuple[str, ...]) -> JournalError:
+    """For a journal to which nothing can be written any more, even if the loss is accepted."""
+    return JournalError(
+        f"the journal '{path}' is damaged: {'; '.join(losses)}. Its tables are damaged with the log and without.",
+        remedy="Restore it from a backup. Runs that can be read can be exported from this one: journal.export_lines.",
     )
 
 

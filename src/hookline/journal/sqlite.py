@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -24,12 +25,13 @@ from hookline.journal.connection import (
     open_for_writing,
     open_in_memory,
     read_only_error,
+    set_log_aside,
     size_of,
 )
 from hookline.journal.inbox import InboxMessage
 from hookline.journal.last_commits import LastCommits, commits_file, read_commits
 from hookline.journal.lease import take_lease
-from hookline.journal.losses import End, examine_end, find_missing, lost_error
+from hookline.journal.losses import End, broken_error, examine_end, find_missing, lost_error
 from hookline.journal.operations import Journal, OpenedJournal, check_references
 from hookline.journal.tables import (
     Tables,
@@ -38,6 +40,9 @@ from hookline.journal.tables import (
     remove_runs,
 )
 from hookline.journal.writer import Release, Writer
+
+_log = logging.getLogger("hookline")
+
 
 # --- with SQLite ---------------------------------------------------------------------------------------
 
@@ -90,6 +95,10 @@ class JournalFile(JournalInSQLite, OpenedJournal):
         self._readers = Readers(self.path)
         writer: Writer | None = None
         if is_writable(self.path) and (accept_loss or not self._end.losses):
+            if self._end.is_broken:
+                raise broken_error(self.path, self._end.losses)
+            if self._end.is_better_alone:
+                _log.warning("The damaged log is now '%s'.", set_log_aside(self.path))
             writer = _open_writer(self.path, synchronous)
             if self._end.losses:
                 writer.accept_loss()

@@ -145,6 +145,11 @@ class Tables:
             return last == head or self._link_at(number, records - 1) == head
         return False
 
+    def has_last_batch(self, commit: Commit) -> bool:
+        """Whether the last record of a commit is there too, and not only its entry in the list."""
+        number, records, head, _ = commit
+        return number == LIST or self._link_at(number, records - 1) == head
+
     def _link_at(self, number: int, position: int) -> bytes:
         place = first_id(number) + position
         query = f"SELECT id, {self._bytes('links')} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
@@ -217,9 +222,15 @@ class Tables:
             self._connection.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # it is closed, and has no log
 
-    def file_damage(self) -> list[str]:
-        """What SQLite's own check finds."""
-        rows = self._rows("PRAGMA integrity_check")
+    def count_records(self) -> int:
+        """How many records all runs have."""
+        rows = self._rows("SELECT total(records) FROM runs")
+        return int(rows[0][0])
+
+    def file_damage(self, table: str = "", *, with_indexes: bool = True) -> list[str]:
+        """What SQLite's own check finds, in the whole file or in one table."""
+        check = "integrity_check" if with_indexes else "quick_check"
+        rows = self._rows(f"PRAGMA {check}({table})" if table else f"PRAGMA {check}")
         return [str(words) for (words,) in rows if words != "ok"]
 
     def _bytes(self, column: str) -> str:

@@ -55,6 +55,8 @@ class LogReport(NamedTuple):
     is_header_valid: bool = True
     hidden_commits: int = 0
     """Commits in a row behind the first frame that SQLite would not read."""
+    has_rest: bool = False
+    """Whether that frame was written since the log began, by its salt: an unfinished transaction, or damage."""
 
     @property
     def is_damaged(self) -> bool:
@@ -128,7 +130,10 @@ def examine_log(log: bytes, page_size: int = PAGE_SIZE) -> LogReport:
         commits = commits + _is_commit(log, start) if follows else 0
         most = max(most, commits)
         starts = {_stored_sum(log, start)}
-    return LogReport(valid, header.is_valid, most)
+    rest = log[header.offset(valid) + 8 : header.offset(valid) + 16]
+    # One half is enough: the other one may be what is damaged.
+    has_rest = not header.is_valid or rest[:4] == salt[:4] or rest[4:] == salt[4:]
+    return LogReport(valid, header.is_valid, most, bool(rest) and has_rest)
 
 
 def _valid_frames(header: _Header, log: bytes, frames: int) -> tuple[int, _Sum, _Sum]:

@@ -233,6 +233,8 @@ class Writer:
         """Write that the end of the journal is lost, and continue with what is there."""
         known = read_commits(self._file)
         tables = Tables(self._connection, self._path)
+        if tables.file_damage():  # of an index: with another damage it is not opened
+            self.run_exclusively(lambda connection: connection.execute("REINDEX"))
         self.run_exclusively(
             lambda connection: write_loss(connection, partial(most_steps, tables, known))
         )

@@ -247,7 +247,7 @@ class PostgresTables(Tables):
     def _one_of(self, values: tuple[str, ...]) -> tuple[str, object]:
         return "= ANY(?)", [to_column(value) for value in values]
 
-    def file_damage(self) -> list[str]:
+    def file_damage(self, table: str = "", *, with_indexes: bool = True) -> list[str]:  # noqa: ARG002 - for SQLite
         """Nothing: PostgreSQL has a tool for this, pg_amcheck."""
         return []
 
