@@ -39,7 +39,7 @@ from hookline.cli.terminal import (
     report,
 )
 from hookline.config import Settings, load
-from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError
+from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError, UsageError
 from hookline.journal import (
     CallSettled,
     ChildStarted,
@@ -63,6 +63,11 @@ _MOST_EARLIER = 20
 def list_runs(arguments: argparse.Namespace) -> int:
     """List runs, or delete some."""
     refuse_settings(arguments)
+    if arguments.with_later and not arguments.delete:
+        raise UsageError(
+            "--with-later is for runs that are deleted, and none is.",
+            remedy="Name the run: hookline runs --delete RUN --with-later.",
+        )
     database = database_of(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
