@@ -89,6 +89,11 @@ def with_descendants(run_id: str, owners: Iterable[tuple[str, str | None]]) -> l
     return list(found)
 
 
+def may_continue(run: RunInfo) -> bool:
+    """Whether a process may drive a run again. A worker can also take up one that has failed."""
+    return _is_unfinished(run) or (run.kind == "run" and run.status is RunStatus.FAILED)
+
+
 def _is_unfinished(run: RunInfo) -> bool:
     """Whether a run is running or paused. An open session says nothing about that."""
     return run.kind == "run" and run.status in _UNFINISHED
