@@ -160,6 +160,15 @@ async def test_a_late_answer_is_the_same_or_refused(desk: Desk) -> None:
     assert await desk.journal.read("run") == list(done.records)
 
 
+async def test_the_same_answer_is_posted_once(desk: Desk) -> None:
+    """While the first one waits in the inbox, whoever gives it again learns that it is there already."""
+    await desk.agent(PAY).run("go", run_id="run")
+    first = await post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="ann")
+    assert [first] == await desk.journal.inbox("run")
+    assert await post_answer(desk.journal, "run", QUESTION, Decision.allow(), by="bob") is None
+    assert [first] == await desk.journal.inbox("run")
+
+
 async def test_an_answer_to_nothing_is_refused(desk: Desk) -> None:
     """The error says what waits."""
     await desk.agent(PAY).run("go", run_id="run")

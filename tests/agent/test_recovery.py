@@ -1041,11 +1041,27 @@ async def test_another_version_continues_a_run_and_says_so(
     answers = {} if dies else {each.id: True for each in paused.pending}
     await later.resume("run", answers)
     assert (
-        "run 'run' was started by version '1.0' of its agent, and is continued by version '2.0'"
+        "run 'run' was last driven by version '1.0' of its agent, and is continued by version '2.0'"
         in caplog.text
     )
     starts = [each for each in await store.read("run") if isinstance(each, RunStarted | RunTakenUp)]
     assert [each.agent_version for each in starts] == versions
+
+
+async def test_the_version_that_drove_a_run_last_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It need not be the one that started it."""
+    store = PlainStore()
+    for version in ("1.0", "2.0", "3.0"):
+        made = AgentBuilder().with_driver(ScriptedDriver([say("a")])).with_version(version)
+        agent = made.with_journal(store).build()
+        await (agent.run("go", run_id="run") if version == "1.0" else agent.resume("run"))
+        taken = next((at for at, (_, line) in enumerate(store.written) if b'"taken_up"' in line), 1)
+        store = store.cut(taken + 1)
+    assert "was last driven by version '2.0' of its agent, and is continued by version '3.0'" in (
+        caplog.text
+    )
 
 
 async def test_the_same_version_says_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -104,6 +104,45 @@ def test_without_a_journal_there_is_nothing_to_check(place: Any) -> None:
     assert "there are no runs here yet" in done.stderr
 
 
+@pytest.mark.parametrize("flags", [[], ["--journal", "mine.db"]], ids=["default", "named"])
+def test_a_log_without_its_database_is_named(place: Any, journal: Path, flags: list[str]) -> None:
+    """Every command says that the database is gone, and none that there are no runs. Nothing is made or deleted."""
+    path = place.project / "mine.db" if flags else journal
+    journal.unlink()
+    log = path.with_name(f"{path.name}-wal")
+    log.write_bytes(b"x" * 5000)
+    for words in (
+        ["journal", "check"],
+        ["journal", "check", "--accept-loss"],
+        ["journal", "backup", "copy.db"],
+        ["runs"],
+        ["runs", "--all"],
+        ["resume", "last", "--accept-loss"],
+        ["show", "last"],
+        ["backtest"],
+        ["run", "--model", place.script({"say": "Hello."}), "Hi."],
+    ):
+        done = place.run(*words, *flags)
+        assert done.returncode == Exit.FAILED, (words, done.stderr)
+        assert f"{path}' is missing or empty, but its write-ahead log exists" in done.stderr, words
+    if not flags:
+        assert "its write-ahead log exists" in place.run("doctor").stdout
+    assert not path.exists()
+    assert log.exists()
+
+
+def test_a_log_of_another_project_is_reported(place: Any, journal: Path) -> None:
+    """The list of all runs says what it skips."""
+    elsewhere = journal.parent.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / "journal.db-wal").write_bytes(b"x" * 5000)
+    done = place.run("runs", "--all")
+    assert done.returncode == Exit.DONE
+    assert "1 step" in done.stdout
+    assert "skipped: the journal" in done.stderr
+    assert "its write-ahead log exists" in done.stderr
+
+
 def write_beside(
     place: Any, journal: str, *flags: str, **env: str
 ) -> subprocess.CompletedProcess[str]:

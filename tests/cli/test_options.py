@@ -148,6 +148,11 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (1, "chat --session nope", "Begin one: hookline chat."),
         (0, "trust --list", "you trust no directory yet"),
         (0, "runs", 'no runs here yet: hookline run "..."'),
+        (0, "runs --journal nope.db", "there is no journal 'nope.db' yet"),
+        (2, "runs --with-later", "--with-later is for runs that are deleted, and none is"),
+        (2, "journal check --journal nope.db", "there is no journal 'nope.db'"),
+        (2, "journal backup x.db --journal nope.db", "there is no journal 'nope.db'"),
+        (2, "backtest --journal nope.db", "there is no journal 'nope.db'"),
     ],
 )
 def test_a_mistake_is_reported(code: int, words: str, expected: str, place: Any) -> None:

@@ -212,6 +212,21 @@ def test_records_of_no_run(damaged: Callable[..., SQLiteJournal]) -> None:
         assert [info.run_id for info in journal.runs_sync()] == ["other"]
 
 
+def test_what_belongs_to_a_damaged_run_can_be_deleted(
+    damaged: Callable[..., SQLiteJournal],
+) -> None:
+    """Nobody can drive that run, so it starts nothing again."""
+    child = ("UPDATE runs SET parent_run_id = 'r' WHERE run_id = 'other'",)
+    running = ("UPDATE runs SET status = 'running' WHERE run_id = 'r'",)
+    with (
+        damaged(child, running) as journal,
+        pytest.raises(JournalError, match=r"run 'r' \(running\) started it"),
+    ):
+        journal.delete_sync("other")
+    with damaged((DROP, at(9))) as journal:
+        assert journal.delete_sync("other") == ["other"]
+
+
 @pytest.mark.parametrize("number", [-(2**31), -1, 2**31 - 1])
 def test_records_far_off(damaged: Callable[..., SQLiteJournal], number: int) -> None:
     """Wherever they are."""

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import COMMITS, content_of, copy_journal, harm, harm_commits, is_silent
+from damage import (
+    COMMITS,
+    content_of,
+    copy_journal,
+    harm,
+    harm_commits,
+    is_last_commit_harmed,
+    is_silent,
+)
 
 from hookline.errors import JournalError
 from hookline.journal import InboxCancel, Record, SQLiteJournal
@@ -24,8 +32,10 @@ from hookline.journal.write_ahead_log import PAGE_SIZE
 from hookline.sessions import Sessions
 
 Story = Callable[..., list[Record]]
-DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "40"))
-"""How often a log is damaged; a database 8/3 as often. The full number is 300: HOOKLINE_DAMAGES=300."""
+DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "300"))
+"""How often a log is damaged; a database 8/3 as often. That takes ten seconds. For a longer search: 3000."""
+KILLS = int(os.environ.get("HOOKLINE_KILLS", "40"))
+"""How often a process is killed where that must not look like damage. HOOKLINE_KILLS=300 takes a minute."""
 LONG = pytest.mark.timeout(1200)
 FIRST_TABLES = [
     *str(MIGRATIONS[0]).split(";"),
@@ -121,15 +131,21 @@ def test_a_message_that_is_lost_is_reported(path: Path, program: Callable[..., A
 
 @LONG
 def test_no_damage_of_the_log_is_silent(killed: Path, tmp_path: Path) -> None:
-    """Flips, truncations and garbage in the log of a killed process, whatever `-commits` is."""
+    """Flips, truncations and garbage in the log of a killed process, whatever `-commits` is.
+
+    Without that file, a loss that reaches the last commit is only noted.
+    """
     before = content_of(copy_journal(killed, tmp_path / "before"))
+    whole = beside(killed, "-wal").read_bytes()
     chance = random.Random(17)
     for number in range(DAMAGES):
         for commits in ("whole", COMMITS[1 + number % 3]):
             path = copy_journal(killed, tmp_path / "damaged")
             what = harm(beside(path, "-wal"), chance)
             harm_commits(path, commits, chance)
-            assert not is_silent(path, before), (what, commits)
+            harmed = beside(path, "-wal").read_bytes()
+            may_note = commits != "whole" and is_last_commit_harmed(whole, harmed)
+            assert not is_silent(path, before, may_note=may_note), (what, commits)
             shutil.rmtree(path.parent)
 
 
@@ -449,7 +465,7 @@ def test_kills_give_no_false_alarm(
     chance = random.Random()
     watching = SQLiteJournal(path) if is_watched else None
     nursery = program(BUSY, path)
-    for number in range(DAMAGES):
+    for number in range(KILLS):
         nursery.say(str(number))
         word, pid = nursery.line().split()
         assert word == "begin"
@@ -492,7 +508,7 @@ def test_kills_at_opening_and_closing_give_no_false_alarm(
     """Also where a journal of the same name was deleted, and left its file of last commits."""
     chance = random.Random()
     nursery = program(OPENING)
-    for number in range(DAMAGES):
+    for number in range(KILLS):
         if number % 3:
             for end in ("", "-wal", "-shm", "-lease", "-journal"):
                 beside(path, end).unlink(missing_ok=True)
@@ -558,7 +574,7 @@ def test_a_log_that_is_being_written_is_not_damaged(
     nursery = program(BUSY, path)
     nursery.say("1")
     _, pid = nursery.line().split()
-    for _ in range(DAMAGES):
+    for _ in range(KILLS):
         with SQLiteJournal(path) as journal:
             assert journal._open()._end.losses == ()
     os.kill(int(pid), signal.SIGKILL)

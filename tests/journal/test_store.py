@@ -6,6 +6,7 @@ import gc
 import io
 from collections.abc import Callable
 from concurrent.futures import wait
+from typing import Any
 
 import msgspec
 import pytest
@@ -423,13 +424,21 @@ def test_a_run_that_is_resumed_while_pruning_stays(
     assert "old" not in names(forest)
 
 
-@pytest.mark.parametrize("wrong", [{}, {"keep": -1}, {"older_than": -1.0}])
-def test_pruning_needs_a_limit(forest: Store, wrong: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{}, {"keep": -1}, {"older_than": -1.0}, {"older_than": "1d"}, {"keep": "3"}]
+)
+def test_pruning_needs_a_limit(forest: Store, wrong: dict[str, Any]) -> None:
     """Nothing is dropped by mistake."""
     before = names(forest)
     with pytest.raises(UsageError):
-        forest.prune_sync(**wrong)  # type: ignore[arg-type]
+        forest.prune_sync(**wrong)
     assert names(forest) == before
+
+
+def test_a_backup_needs_a_path(forest: Store) -> None:
+    """The error shows what one looks like."""
+    with pytest.raises(UsageError, match=r"None is not a path.*journal.backup\(\"copy.db\"\)"):
+        forest.backup_sync(None)  # type: ignore[arg-type]
 
 
 def test_records_are_the_same_wherever_they_were_kept(story: Story, sqlite: SQLiteJournal) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hookline.errors import JournalError
 from hookline.journal import SQLiteJournal
+from hookline.journal.write_ahead_log import PAGE_SIZE
 
 BESIDE = ("", "-wal", "-commits")
 
@@ -63,12 +64,23 @@ def harm_commits(path: Path, kind: str, chance: random.Random) -> None:
         commits.unlink()
 
 
-def is_silent(path: Path, before: object) -> bool:
-    """Whether a journal says that it is whole, has nothing to note, and has other content than before."""
+def is_last_commit_harmed(before: bytes, log: bytes) -> bool:
+    """Whether damage of a log reaches its last commit. Then nothing behind the damage says that there was more."""
+    frames = range(32, len(before), PAGE_SIZE + 24)
+    commits = [start for start in frames if any(before[start + 4 : start + 8])]
+    last = commits[-2] + PAGE_SIZE + 24
+    return before[last:] != log[last:]
+
+
+def is_silent(path: Path, before: object, *, may_note: bool = False) -> bool:
+    """Whether a journal says that it is whole, and has other content than before.
+
+    A note is enough only with `may_note`: whoever damages the file of last commits always gets one.
+    """
     try:
         with SQLiteJournal(path) as journal:
             report = journal.check_sync()
-        if not report.ok or report.notes:
+        if not report.ok or (report.notes and may_note):
             return False
         return content_of(path) != before
     except JournalError:

@@ -28,6 +28,7 @@ from hookline.journal import (
     PostgresJournal,
     PromptSubmitted,
     Record,
+    operations,
 )
 from hookline.journal.chain import decode_all
 from hookline.journal.stores import LocalStore
@@ -599,6 +600,15 @@ class KeepsTheClaimsOfTheDead(SQLiteJournal):
         return file
 
 
+class DeletesChildrenAlone(SQLiteJournal):
+    """Whatever started them."""
+
+    async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(operations, "may_continue", lambda _: False)
+            return await super().delete(run_id, with_later=with_later)
+
+
 class DeletesWhatOthersDrive(SQLiteJournal):
     """It knows its own claims only."""
 
@@ -667,6 +677,7 @@ BROKEN: dict[type[LocalStore], dict[str, str]] = {
     DeletesClaimedLaterRuns: {
         "a later run that is claimed is not deleted": "delete with a later run that is claimed"
     },
+    DeletesChildrenAlone: {"a child is not deleted alone": "delete of a child"},
     DeletesWhatOthersDrive: {
         "a run that another store drives is not deleted": "by another store",
         "another process has what was written": "what another process finds",

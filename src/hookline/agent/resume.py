@@ -177,7 +177,7 @@ def _report_version(records: Sequence[Record], definition: Definition) -> None:
             f"version {each!r}" if each else "no version" for each in (versions[-1], version)
         )
         _log.warning(
-            "run '%s' was started by %s of its agent, and is continued by %s.",
+            "run '%s' was last driven by %s of its agent, and is continued by %s.",
             records[0].run_id,
             was,
             now,

@@ -15,7 +15,7 @@ import msgspec
 from hookline import __version__
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import journal_at, journal_path
+from hookline.cli.journal_location import has_journal, journal_at, journal_path
 from hookline.cli.terminal import Paint, print_text, printable
 from hookline.cli.trust import ForeignHooks
 from hookline.config import Settings, TrustStatus, load
@@ -188,7 +188,7 @@ def _foreign_hooks(settings: Settings) -> Iterator[Check]:
 
 def _journal() -> Iterator[Check]:
     path = journal_path(load(Path.cwd()))
-    if path.exists():
+    if has_journal(path):
         with journal_at(path) as journal:
             report = journal.check_sync()
         yield Check("ok" if report.ok else "no", f"journal: {report}")

@@ -6,7 +6,13 @@ import argparse
 from pathlib import Path
 
 from hookline.cli.exits import Exit
-from hookline.cli.journal_location import database_of, journal_at, journal_path, queue_of
+from hookline.cli.journal_location import (
+    database_of,
+    journal_at,
+    journal_path,
+    queue_of,
+    require_journal,
+)
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.terminal import print_text, printable
 from hookline.config import load
@@ -59,4 +65,5 @@ def _print_versions(tables: str, before: int, now: int) -> None:
 def _open(arguments: argparse.Namespace, *, accept_loss: bool = False) -> SQLiteJournal:
     refuse_settings(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
-    return journal_at(journal_path(settings), make=False, accept_loss=accept_loss)
+    require_journal(settings)
+    return journal_at(journal_path(settings), accept_loss=accept_loss)

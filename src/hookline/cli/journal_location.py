@@ -18,6 +18,7 @@ from hookline.config import Layer, Settings, load
 from hookline.config.locations import journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.journal import JournalStore, RunInfo, RunQueued, SQLiteJournal, outermost
+from hookline.journal.write_ahead_log import log_size
 from hookline.own_directories import data_directory
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hookline.workers import QueueJournal
 
 _DATABASE = "HOOKLINE_DATABASE_URL"
+_NAME_A_JOURNAL = "Name the file of a journal: --journal FILE, HOOKLINE_JOURNAL or `journal` in a configuration file."
 
 
 def journal_path(settings: Settings) -> Path:
@@ -33,11 +35,24 @@ def journal_path(settings: Settings) -> Path:
     return Path(given).expanduser() if given else journal_of(settings.project, os.environ)
 
 
-def journal_at(path: Path, *, make: bool = True, accept_loss: bool = False) -> SQLiteJournal:
+def has_journal(path: Path) -> bool:
+    """Whether a journal is there, or only its log: without the database, it is refused when it is opened."""
+    return path.exists() or log_size(os.path.realpath(path)) > 0
+
+
+def require_journal(settings: Settings) -> None:
+    """Refuse a command about a journal that is not there."""
+    path = journal_path(settings)
+    if has_journal(path):
+        return
+    if settings.configuration.journal:
+        raise UsageError(f"there is no journal '{path}'.", remedy=_NAME_A_JOURNAL)
+    raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
+
+
+def journal_at(path: Path, *, accept_loss: bool = False) -> SQLiteJournal:
     """The journal, to be opened. Only its owner can read the directory: runs contain what people and models wrote."""
     if not path.exists():
-        if not make:
-            raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -144,10 +159,10 @@ def find_run(
     `accept_loss` is for a journal of this project that has lost so much that it cannot even be read.
     """
     named, here = settings.configuration.journal, journal_path(settings)
-    if named and not here.exists():
+    if named and not has_journal(here):
         raise UnknownRunError(
             f"there is no run '{given}', because there is no file '{here}'.",
-            remedy="Name the file of a journal: --journal FILE, HOOKLINE_JOURNAL or `journal` in a configuration file.",
+            remedy=_NAME_A_JOURNAL,
         )
     others = given != "last" and not named
     for journal in journals(here, others=others, accept_loss=accept_loss):
@@ -167,7 +182,7 @@ def find_run(
 
 def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator[SQLiteJournal]:
     """The journal of this project, if there is one, and those of all others. A broken other one is reported."""
-    if here.exists():
+    if has_journal(here):
         journal = journal_at(here)
         try:
             journal.open_sync()
@@ -176,9 +191,9 @@ def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator
                 raise
             journal = journal_at(here, accept_loss=True)
         yield journal
-    elsewhere = sorted((data_directory(os.environ) / "projects").glob("*/journal.db"))
-    for path in elsewhere if others else ():
-        if path == here:
+    projects = sorted((data_directory(os.environ) / "projects").glob("*")) if others else []
+    for path in (each / "journal.db" for each in projects):
+        if path == here or not has_journal(path):
             continue
         try:
             journal = journal_at(path)

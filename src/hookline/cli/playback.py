@@ -17,6 +17,7 @@ from hookline.cli.journal_location import (
     journal_at,
     journal_path,
     open_any_run,
+    require_journal,
 )
 from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, load_settings, report_untrusted, take_target
@@ -77,7 +78,9 @@ def _find_runs(arguments: argparse.Namespace, settings: Settings) -> tuple[Journ
             )
         path = Path(journal.path)
         named.append(run_id)
-    return journal_at(path, make=False), named
+    if not named:
+        require_journal(settings)
+    return journal_at(path), named
 
 
 async def _backtest(

@@ -17,6 +17,8 @@ from hookline.cli.journal_location import (
     database_of,
     find_in_database,
     find_run,
+    has_journal,
+    journal_path,
     open_any_run,
     outer_runs,
     queue_of,
@@ -36,8 +38,8 @@ from hookline.cli.terminal import (
     printable,
     report,
 )
-from hookline.config import load
-from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError
+from hookline.config import Settings, load
+from hookline.errors import AccessDeniedError, HooklineError, UnknownRunError, UsageError
 from hookline.journal import (
     CallSettled,
     ChildStarted,
@@ -61,6 +63,11 @@ _MOST_EARLIER = 20
 def list_runs(arguments: argparse.Namespace) -> int:
     """List runs, or delete some."""
     refuse_settings(arguments)
+    if arguments.with_later and not arguments.delete:
+        raise UsageError(
+            "--with-later is for runs that are deleted, and none is.",
+            remedy="Name the run: hookline runs --delete RUN --with-later.",
+        )
     database = database_of(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
@@ -82,10 +89,18 @@ def list_runs(arguments: argparse.Namespace) -> int:
     if infos and not wanted:
         print_note(f"of {count(len(infos), 'run')} here, none is {arguments.status}")
     elif not infos and not arguments.json:
-        print_note('no runs here yet: hookline run "..."')
+        none = _why_empty(settings) if database is None else "no runs here yet"
+        print_note(f'{none}: hookline run "..."')
     shown = wanted[: arguments.limit]
     _print(shown, arguments.json, {} if database is None else _why_waiting(arguments, shown))
     return Exit.DONE
+
+
+def _why_empty(settings: Settings) -> str:
+    """Why there are no runs: the file that somebody named may not be there."""
+    path = journal_path(settings)
+    is_missing = settings.configuration.journal and not has_journal(path)
+    return f"there is no journal '{path}' yet" if is_missing else "no runs here yet"
 
 
 def _why_waiting(arguments: argparse.Namespace, infos: list[RunInfo]) -> dict[str, str]:

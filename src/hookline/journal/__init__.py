@@ -62,7 +62,7 @@ from hookline.journal.record import (
     hooks_in,
 )
 from hookline.journal.record_json import AnyRecord, decode, encode
-from hookline.journal.retention import Retention, owner_of, with_descendants
+from hookline.journal.retention import Retention, may_continue, owner_of, with_descendants
 from hookline.journal.run_info import (
     RunInfo,
     SessionInfo,
@@ -165,6 +165,7 @@ __all__ = [
     "fold_session",
     "hooks_in",
     "is_new",
+    "may_continue",
     "outermost",
     "owner_of",
     "post_answer",

@@ -11,7 +11,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import timedelta
 from typing import IO, Any, TypeVar
 
@@ -34,7 +34,7 @@ from hookline.journal.jsonl import dump, load
 from hookline.journal.last_commits import commits_file
 from hookline.journal.losses import End
 from hookline.journal.record import EarlierRun, Record, RunQueued, start_of
-from hookline.journal.retention import Retention, with_descendants
+from hookline.journal.retention import Retention, may_continue, with_descendants
 from hookline.journal.run_info import (
     RunInfo,
     SessionInfo,
@@ -234,8 +234,8 @@ class Journal(ABC):
     def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         """Delete a run and its children, or a session and its runs, whatever their status. Returns their ids.
 
-        Raises JournalError when later runs continue one of them; `with_later` deletes these too. Raises RunInUseError
-        when one of them is being driven.
+        Raises JournalError when later runs continue one of them; `with_later` deletes these too. Also for a child of a
+        run that is not over: that run would start it again. Raises RunInUseError when one of them is being driven.
         """
         with ExitStack() as leases:
             mine: dict[str, None] = {}
@@ -243,9 +243,12 @@ class Journal(ABC):
                 with self._snapshot() as tables:
                     owners = tables.owners()
                     later = tables.continuations() if with_later else []
+                    found = with_descendants(run_id, [*owners, *later])
+                    needed = _find_needed(tables, found, dict(owners))
                 if all(run_id != known for known, _ in owners):
                     raise _unknown(run_id)
-                found = with_descendants(run_id, [*owners, *later])
+                if needed is not None:
+                    raise _needed_error(*needed)
                 new = [each for each in found if each not in mine]
                 if not new:
                     break
@@ -403,6 +406,30 @@ def _unknown(run_id: str) -> UnknownRunError:
     return UnknownRunError(
         f"there is no run '{run_id}' in the journal.",
         remedy="journal.runs() lists all runs.",
+    )
+
+
+def _find_needed(
+    tables: Tables, run_ids: list[str], owners: dict[str, str | None]
+) -> tuple[str, RunInfo] | None:
+    """One of these runs that a run which is not among them would start again, and that run."""
+    for run_id in run_ids:
+        owner = owners.get(run_id)
+        if owner is None or owner in run_ids:
+            continue
+        with suppress(JournalError):  # a run that is damaged cannot be driven
+            known = tables.end_of(owner)
+            if known is not None and may_continue(known[0]):
+                return run_id, known[0]
+    return None
+
+
+def _needed_error(run_id: str, parent: RunInfo) -> JournalError:
+    return JournalError(
+        f"run '{run_id}' cannot be deleted alone: run '{parent.run_id}' ({parent.status.value}) started it, and would "
+        "start it again if it continues. Nothing was deleted.",
+        remedy=f"Delete that run, which takes its children with it: journal.delete({parent.run_id!r}), "
+        "or hookline runs --delete RUN.",
     )
 
 

@@ -106,8 +106,9 @@ async def post_answer(
         decision=decision,
         by=by,
     )
-    await journal.post(message)
-    return message
+    await journal.post(message)  # which adds nothing if the same answer waits there
+    waiting = await journal.inbox(run_id)
+    return message if any(each.id == message.id for each in waiting) else None
 
 
 async def post_cancel(

@@ -29,6 +29,13 @@ class Retention(msgspec.Struct, frozen=True):
             raise UsageError(
                 "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
             )
+        if not isinstance(self.older_than, timedelta | float | int | None):
+            raise UsageError(
+                f"older_than={self.older_than!r} is neither seconds nor a timedelta.",
+                remedy="For example: older_than=timedelta(days=30).",
+            )
+        if not isinstance(self.keep, int | None):
+            raise UsageError(f"keep={self.keep!r} is not a whole number.")
         if self._seconds < 0 or (self.keep or 0) < 0:
             raise UsageError("older_than and keep cannot be negative.")
 
@@ -87,6 +94,11 @@ def with_descendants(run_id: str, owners: Iterable[tuple[str, str | None]]) -> l
                 found[child] = None
                 waiting.append(child)
     return list(found)
+
+
+def may_continue(run: RunInfo) -> bool:
+    """Whether a process may drive a run again. A worker can also take up one that has failed."""
+    return _is_unfinished(run) or (run.kind == "run" and run.status is RunStatus.FAILED)
 
 
 def _is_unfinished(run: RunInfo) -> bool:

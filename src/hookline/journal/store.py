@@ -130,8 +130,9 @@ class JournalStore(ABC):
     async def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         """Delete a run and its children, or a session and its runs, all or none. Returns their ids.
 
-        Raises JournalError when later runs continue one of them, unless `with_later` deletes these too, and
-        RunInUseError when one of them is claimed.
+        Raises JournalError when later runs continue one of them, unless `with_later` deletes these too, and for a child
+        of a run that is not over and is kept: that run would start it again. Raises RunInUseError when one of them is
+        claimed.
         """
 
     @abstractmethod

@@ -45,6 +45,11 @@ def _ask_form(
     return ask
 
 
+def _check_path(path: object, example: str) -> None:
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise UsageError(f"{path!r} is not a path.", remedy=f"For example: {example}.")
+
+
 class LocalStore(JournalStore):
     """What both stores can do: they ask a journal, each in its own thread or in another."""
 
@@ -71,7 +76,11 @@ class LocalStore(JournalStore):
     delete = _ask_form(Journal.delete, is_long=True)
     prune = _ask_form(Journal.prune, is_long=True)
     check = _ask_form(Journal.check, is_long=True)
-    backup = _ask_form(Journal.backup, is_long=True)
+
+    async def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile."""
+        _check_path(path, 'journal.backup("copy.db")')
+        await self._ask(lambda journal: journal.backup(path), is_long=True)
 
     # --- JSON Lines: not in the interface, and in the thread of the caller ------------------------------
 
@@ -184,10 +193,7 @@ class SQLiteJournal(OpenedStore):
             raise UsageError(
                 f"synchronous cannot be {synchronous!r}.", remedy='Give "NORMAL" or "FULL".'
             )
-        if not isinstance(path, str | bytes | os.PathLike):
-            raise UsageError(
-                f"{path!r} is not a path.", remedy='For example: SQLiteJournal("runs.db").'
-            )
+        _check_path(path, 'SQLiteJournal("runs.db")')
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
             raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")

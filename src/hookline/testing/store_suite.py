@@ -722,6 +722,20 @@ async def a_run_is_deleted_with_all_that_belongs_to_it(setup: StoreSetup) -> Non
     await setup.expect_sound()
 
 
+async def a_child_is_not_deleted_alone(setup: StoreSetup) -> None:
+    """While its parent is not over, which would start it again. The error names the parent."""
+    store = setup.store
+    for parent, status in (("died", None), ("waits", RunStatus.PAUSED)):
+        await setup.keep(story(parent, status=status), story("child", parent=parent))
+        alone = store.delete("child")
+        await setup.expect_error("delete of a child", JournalError, alone, parent)
+        setup.expect("how many runs are left", 2, len(await store.runs()))
+        setup.expect("what is deleted", ["child", parent], sorted(await store.delete(parent)))
+    await setup.keep(story("over"), story("child", parent="over"))
+    setup.expect("what is deleted", ["child"], await store.delete("child"))
+    await setup.expect_sound()
+
+
 async def a_session_is_deleted_with_its_runs(setup: StoreSetup) -> None:
     """All or none of them."""
     store, stream = setup.store, stream_of("s")
