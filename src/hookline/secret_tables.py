@@ -310,12 +310,14 @@ TOKENS = (
     _token(
         "github-token",
         "gh github_pat_",
-        r"gh[oprsu]_(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,}+|github_pat_" + _DIGIT + r"\w{16,}+",
+        r"gh[oprsu]_(?:(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,}+|[A-Za-z]{36})|github_pat_" + _DIGIT + r"\w{16,}+",
     ),
     _token(
         "gitlab-token",
         "gl gr1348941",
-        r"gl(?:pat|dt|ft|ffct|rt|rtr|soat|cbt|ptt|imt|agent|oas|wt)-" + _DIGIT + r"[\w-]{16,}+(?:\.\w{2}\.\w{7,9})?"
+        # A few have no digit, and both kinds of letters.
+        r"gl(?:pat|dt|ft|ffct|rt|rtr|soat|cbt|ptt|imt|agent|oas|wt)-(?:" + _DIGIT + r"[\w-]{16,}+(?:\.\w{2}\.\w{7,9})?"
+        r"|(?=[\w-]{0,19}[A-Z])(?=[\w-]{0,19}[a-z])[\w-]{20}(?![\w-]))"
         r"|GR1348941[\w-]{20,}+",
     ),
     _token(
@@ -353,7 +355,7 @@ TOKENS = (
         "hf_ api_org_",
         r"hf_" + _DIGIT + r"[A-Za-z0-9]{16,}+|(?:hf|api_org)_[A-Za-z]{34}",
     ),
-    _token("npm-token", "npm_", r"npm_" + _DIGIT + r"[A-Za-z0-9]{16,}+"),
+    _token("npm-token", "npm_", r"npm_(?:" + _DIGIT + r"[A-Za-z0-9]{16,}+|[A-Za-z]{36})"),
     _token("pypi-token", "pypi-", r"pypi-" + _DIGIT + r"[\w-]{16,}+"),
     _token(
         "api-key",

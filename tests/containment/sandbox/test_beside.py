@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import fcntl
 import os
 import secrets
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hookline.containment import Sandbox
+from hookline.containment import Sandbox, SandboxPaths
 from hookline.containment.sandbox import bubblewrap, inventory
 from hookline.errors import SandboxError
 
@@ -152,7 +154,7 @@ async def test_without_a_lock_every_sandbox_is_nested(
     """Where no file of ours can be written, nobody knows who else runs, and commands work all the same."""
     (tmp_path / "work").mkdir()
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(inventory, "_place", lambda: str(tmp_path / "file" / "none"))
+    monkeypatch.setattr(inventory, "records_directory", lambda: str(tmp_path / "file" / "none"))
     assert not inventory.StartLock().is_held
     assert (await Sandbox(tmp_path / "work", "required").run("echo works")).text == "works\n"
 
@@ -177,3 +179,134 @@ def test_the_start_lock_is_held_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch
     first.give_back()
     waiting.join()
     assert gotten.is_set()
+
+
+@pytest.fixture
+def outer(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The options of each sandbox in which another one was made."""
+    made: list[list[str]] = []
+    build = bubblewrap.Arrangement._surroundings
+
+    def spy(self: bubblewrap.Arrangement, *given: Any) -> list[str]:
+        words = build(self, *given)
+        made.append(os.pread(int(words[2]), 1 << 20, 0).decode().split("\0"))
+        return words
+
+    monkeypatch.setattr(bubblewrap.Arrangement, "_surroundings", spy)
+    return made
+
+
+async def test_a_link_in_the_lasting_tmp_leads_nowhere(
+    tmp_path: Path, outer: list[list[str]]
+) -> None:
+    """A command that has ended put it where the next one has something mounted: the project, a file that is shown."""
+    work, tmp, outside = tmp_path / "work", tmp_path / "tmp", tmp_path / "outside"
+    shown = tmp_path / "shown" / "file"
+    for each in (work, tmp, outside, shown.parent):
+        each.mkdir()
+    shown.write_text("shown")
+    paths = SandboxPaths(tmp=tmp, show=(shown,))
+    sandbox = Sandbox(work, "required", paths=paths)
+    assert (await sandbox.run(["cat", str(shown)])).text == "shown"
+    top = tmp_path.relative_to("/tmp").parts[0]
+    for place, target in (
+        (f"/tmp/{top}", f"/oldroot{outside}"),
+        (str(shown.parent), f"/oldroot{outside}"),
+        (str(shown), f"/oldroot{outside}/new"),
+    ):
+        line = (
+            f"cd /; mv {place} /tmp/moved-$$; mkdir -p $(dirname {place}); ln -s {target} {place}"
+        )
+        assert "cannot create" not in (await sandbox.run(line)).text
+        again = await sandbox.run(["cat", str(shown)])
+        assert (again.text, os.listdir(outside)) == ("shown", []), place
+    assert outer == []  # and none of that needs a second sandbox
+
+
+async def test_journals_of_overlapping_directories_cannot_be_written_beside_a_command(
+    tmp_path: Path, outer: list[list[str]]
+) -> None:
+    """Each directory that commands work in has one, above and below."""
+    above, below = tmp_path / "work", tmp_path / "work" / "sub"
+    for each in (above, below):
+        (each / ".hookline").mkdir(parents=True)
+    for first, second in ((above, below), (below, above)):
+        running = await _start(Sandbox(first, "required"), "sh", "-c", "echo ready; exec sleep 60")
+        try:
+            assert (await Sandbox(second, "required").run("echo works")).text == "works\n"
+        finally:
+            running.kill()
+            await running.wait()
+        options = outer.pop()
+        for each in (above, below):
+            place = options.index(f"{each}/.hookline")
+            assert options[place - 1 : place + 2] == ["--ro-bind", *[f"{each}/.hookline"] * 2]
+
+
+async def test_a_process_whose_record_could_not_be_written_may_run_anywhere(
+    tmp_path: Path, outer: list[list[str]]
+) -> None:
+    """The disk was full. So every command that starts meanwhile is made where nothing outside can be written."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+    fd = os.open(f"{inventory.records_directory()}/other.json", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        assert (await sandbox.run("echo works")).text == "works\n"
+        assert len(outer) == 1
+    finally:
+        os.close(fd)
+    await sandbox.run("true")
+    assert len(outer) == 1
+
+
+def test_a_record_that_does_not_fit_on_the_disk_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of one would be taken for a damaged one, and ignored."""
+    write = os.write
+    monkeypatch.setattr(inventory.os, "write", lambda fd, text: write(fd, text[:10]))
+    record = inventory.Inventory.begin(str(tmp_path), {}, {}, (), {})
+    assert record is not None
+    monkeypatch.undo()
+    assert os.path.getsize(record._path) == 0
+    record.end()
+    assert not os.path.exists(record._path)
+
+
+def test_a_command_that_outlives_its_process_counts_as_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock of a killed process is free before the kernel has ended its commands."""
+    record = inventory.Inventory.begin(str(tmp_path), {}, {}, (), {})
+    assert record is not None
+    record.note_processes(os.stat("/proc/self/ns/pid").st_ino)
+    record.leave()
+    monkeypatch.setattr(inventory, "_ENDING", 0.0)
+    (found,) = (each for each in inventory.records() if each.root == str(tmp_path))
+    assert found.is_alive
+    processes = record._path.replace(".json", ".processes")
+    Path(processes).write_text("1\n")
+    (found,) = (each for each in inventory.records() if each.root == str(tmp_path))
+    assert not found.is_alive
+    found.forget()
+    assert not os.path.exists(processes)
+
+
+async def test_a_second_mount_of_a_directory_is_the_same_directory(
+    tmp_path: Path, outer: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that runs in it by another path could disturb the start."""
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    running = await _start(Sandbox(work, "required"), "sh", "-c", "echo ready; exec sleep 60")
+    monkeypatch.setattr(
+        bubblewrap, "all_paths", lambda *paths: [each.replace("work", "other") for each in paths]
+    )
+    try:
+        assert (await Sandbox(other, "required").run("echo works")).text == "works\n"
+        assert len(outer) == 1
+    finally:
+        running.kill()
+        await running.wait()

@@ -20,12 +20,13 @@ from functools import cache
 
 from hookline._aio import call_in_thread, wait_within
 from hookline.containment.links import is_inside_any
-from hookline.containment.mount_table import find_misplaced, mounts_of
+from hookline.containment.mount_table import all_paths, find_misplaced, mounts_of
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.inventory import StartLock
 from hookline.containment.sandbox.limits import Enforcement
+from hookline.containment.sandbox.mount_points import prepare_mount_points
 from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,
@@ -159,18 +160,23 @@ class Arrangement:
         program, grant = find_installed(), job.grant
         sizes = "--size" in program.options
         plan = MountPlan(view, self._held, job, sizes=sizes, file=self._file)
+        mounts = list(plan.options())
         options = [
             *_isolation(program, grant),
-            *plan.options(),
+            *mounts,
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in job.env.items() for word in ("--setenv", *item)),
         ]
         argv = [program.path, "--args", self._arguments(options), "--", *job.argv]
         self._start = StartLock()
         used = used_roots([each.visit for each in self._held])
+        used += all_paths(*filter(None, used))
         is_disturbed = bool(used) and any(is_inside_any(each, used) for each in options)
-        if self._start.is_held and not is_disturbed:
-            return argv  # nobody begins to run before `go`
+        if self._start.is_held and not is_disturbed:  # nobody begins to run before `go`
+            tmp = dict(view.places(job.place)).get("/tmp")
+            if tmp is not None:
+                prepare_mount_points(mounts, "/tmp", tmp)
+            return argv
         self._start.give_back()
         self.around = self._surroundings(program, view, job, used)
         return argv
@@ -192,7 +198,8 @@ class Arrangement:
             )
         roots = [] if job.place == "read-only" else [path for _, path in view.places(job.place)]
         # A command of a directory above could exchange ours, but not the one that it runs in.
-        writable = outermost([*roots, *(each for each in used if is_overlapping(each, roots))])
+        near = [each for each in used if each and is_overlapping(each, roots)]
+        writable = outermost([*roots, *near])
         options = ["--unshare-user", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
         # A view of /proc that can be written is needed to mount another one.
         options += ("--dev-bind", "/proc", "/proc")
@@ -201,7 +208,7 @@ class Arrangement:
         for path in writable:
             options += ("--bind", path, path)
         # Journals. Every command has a mount there, so that none can exchange it.
-        for path in (f"{each}/.hookline" for each in writable if each in roots):
+        for path in (f"{each}/.hookline" for each in sorted({*roots, *near})):
             options += ("--ro-bind", path, path) if os.path.isdir(path) else ()
         return [program.path, "--args", self._arguments(options), "--"]
 
@@ -228,6 +235,12 @@ class Arrangement:
         if self._rules >= 0:
             os.close(self._rules)
             self._rules = -1
+
+    def note_processes(self, first: int) -> None:
+        """Write down how to find the processes of the command: they can live a moment longer than ours."""
+        namespace = os.stat(f"/proc/{first}/ns/pid").st_ino
+        for protection in self._held:
+            protection.note_processes(namespace)
 
     def verify(self, first: int, table: str) -> None:
         """Raise if something else than what was meant is mounted in a sandbox, by its first process and its table."""
@@ -435,6 +448,7 @@ class BubblewrapCommand(RunningCommand):
             first = await self._first_process(pid)
             if first is not None:
                 self._first = os.pidfd_open(first)
+                self._arrangement.note_processes(first)
                 self._restrict(first)
                 if not await wait_within(_SETUP, readable(made.fileno())):
                     raise _late()

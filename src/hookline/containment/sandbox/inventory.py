@@ -24,6 +24,8 @@ from hookline.own_directories import state_directory
 _MODE = 0o600
 _PATIENCE = 15.0
 """Seconds to wait for another process that clears up, or makes a sandbox. Each takes a moment."""
+_ENDING = 2.0
+"""Seconds to wait for the commands of a process that has died."""
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 """What reading a record raises that is none of ours."""
 _own: set[str] = set()
@@ -57,11 +59,12 @@ class Inventory:
     ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         # Not by our number: in a container, the process that is started again has the same.
-        path = f"{_place()}/{_key(root)}-{secrets.token_hex(8)}.json"
+        path = f"{records_directory()}/{_key(root)}-{secrets.token_hex(8)}.json"
         with contextlib.suppress(OSError):
-            os.makedirs(_place(), 0o700, exist_ok=True)
+            os.makedirs(records_directory(), 0o700, exist_ok=True)
             # New, and not truncated: ext4 writes a file to disk that was, as soon as it is closed.
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+            begun = path.removesuffix(".json")
+            fd = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
             fcntl.flock(fd, fcntl.LOCK_EX)
             record = {
                 "root": root,
@@ -71,15 +74,20 @@ class Inventory:
                 "links": links,
                 "alone": alone,
             }
-            os.write(fd, json.dumps(record).encode())
+            _write_whole(fd, json.dumps(record).encode())
             _own.add(path)
+            os.rename(begun, path)  # others see it when it is written
             return cls(path, fd)
         return None
 
+    def note_processes(self, namespace: int) -> None:
+        """A command has its processes in this namespace. They may end a moment after we do."""
+        with contextlib.suppress(OSError), open(_processes_file(self._path), "a") as file:
+            file.write(f"{namespace}\n")
+
     def end(self) -> None:
         """Everything was looked at."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
+        _remove(self._path)
         self.leave()
 
     def leave(self) -> None:
@@ -110,13 +118,12 @@ class SandboxRecord(NamedTuple):
 
     def forget(self) -> None:
         """It was looked at."""
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
+        _remove(self.path)
 
 
 def records() -> Iterator[SandboxRecord]:
     """What other processes wrote down. One that died has left its lock."""
-    place, names = _place(), list[str]()
+    place, names = records_directory(), list[str]()
     with contextlib.suppress(OSError):
         names = os.listdir(place)
     for path in (f"{place}/{name}" for name in names if name.endswith(".json")):
@@ -138,8 +145,9 @@ def _read(path: str) -> SandboxRecord | None:
         except BlockingIOError:
             is_alive = True
         text = file.read()
-    if not text:  # it died before its first command, or is about to write
-        return None
+    is_alive = is_alive or _has_processes(path)
+    if not text:  # it could not be written, so its commands may be anywhere
+        return _ANYWHERE._replace(path=path) if is_alive else None
     kept = json.loads(text)
     record = SandboxRecord(
         path=path,
@@ -156,6 +164,53 @@ def _read(path: str) -> SandboxRecord | None:
     if not is_alive:
         _of_dead[path] = identity, record
     return record
+
+
+_ANYWHERE = SandboxRecord("", "", {}, {}, [], {}, False, True)
+"""What is assumed of a process that has written nothing down."""
+
+
+def _write_whole(fd: int, content: bytes) -> None:
+    """Write all of a record, or nothing: a part would be taken for a damaged one."""
+    try:
+        if os.write(fd, content) == len(content):
+            return
+    except OSError:  # the disk is full
+        pass
+    os.ftruncate(fd, 0)
+
+
+def _processes_file(record: str) -> str:
+    return f"{record.removesuffix('.json')}.processes"
+
+
+def _has_processes(record: str) -> bool:
+    """Whether a command still runs whose process has died: the kernel ends it a moment after the lock is free."""
+    try:
+        with open(_processes_file(record)) as file:
+            namespaces = {int(line) for line in file}
+    except (OSError, ValueError):
+        return False
+    until = time.monotonic() + _ENDING
+    while True:
+        numbers = filter(str.isdigit, os.listdir("/proc"))
+        if not any(_namespace_of(each) in namespaces for each in numbers):
+            return False
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.002)
+
+
+def _namespace_of(pid: str) -> int | None:
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino
+    return None
+
+
+def _remove(record: str) -> None:
+    for path in (record, _processes_file(record)):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _is_inside(path: str) -> bool:
@@ -211,7 +266,7 @@ class StartLock:
 
     def __init__(self) -> None:
         self._fd: int | None = None
-        path, until = _place(), time.monotonic() + _PATIENCE
+        path, until = records_directory(), time.monotonic() + _PATIENCE
         with contextlib.suppress(OSError):
             os.makedirs(path, 0o700, exist_ok=True)
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -243,7 +298,7 @@ class StartLock:
 def _open_lock(root: str) -> int:
     """A file of ours, which no command sees; the directory itself where we can write none."""
     with contextlib.suppress(OSError):
-        os.makedirs(_place(), 0o700, exist_ok=True)
+        os.makedirs(records_directory(), 0o700, exist_ok=True)
         return os.open(
             _lock_path(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE
         )
@@ -251,12 +306,13 @@ def _open_lock(root: str) -> int:
 
 
 def _lock_path(root: str) -> str:
-    return f"{_place()}/{_key(root)}.lock"
+    return f"{records_directory()}/{_key(root)}.lock"
 
 
 def _key(root: str) -> str:
     return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
-def _place() -> str:
+def records_directory() -> str:
+    """Where the records of all processes of this user are."""
     return f"{state_directory(os.environ)}/sandbox"

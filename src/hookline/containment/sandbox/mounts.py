@@ -28,6 +28,7 @@ from hookline.containment.sandbox.home import (
     mounted_homes,
     needed_paths,
 )
+from hookline.containment.sandbox.inventory import records_directory
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     check_name,
@@ -338,6 +339,9 @@ class MountPlan:
         known = filter(is_open_to_us, secrets(self._paths.hide, self._job.grant.reveal))
         found = [path for path in known if self._is_seen(path) or self._is_put_back(path)]
         found += self._private()
+        records = real_path(records_directory())
+        if os.path.isdir(records) and self._is_seen(records):  # who locks it stops every start
+            found.append(records)
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):

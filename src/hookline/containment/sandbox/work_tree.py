@@ -225,6 +225,12 @@ class WorkTree:
                 if not self._visits:
                     self._end(is_checked)
 
+    def note_processes(self, namespace: int) -> None:
+        """The processes of a command that runs here are in this namespace."""
+        with self._lock:
+            if self._inventory is not None:
+                self._inventory.note_processes(namespace)
+
     def _end(self, is_checked: bool) -> None:
         """The last command has ended. What could not be checked is checked before the next one, by the record."""
         if self._inventory is not None:
