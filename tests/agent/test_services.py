@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +21,7 @@ from hookline import (
     HookOutcome,
     HookPoint,
     RunStatus,
+    SQLiteJournal,
     StopReason,
     ToolCall,
     ToolContext,
@@ -528,3 +534,157 @@ async def test_a_back_test_takes_hooks_before_and_after_such_work_for_one_round(
     tested = await backtest(tape, agent)
     assert "no verdict would change" in str(tested)
     assert "could not be followed" not in str(tested)
+
+
+@pytest.mark.parametrize("point", ["session_start", "execution_start", "prompt_submit"])
+def test_a_run_that_died_before_it_began_waits_as_before(point: str, tmp_path: Path) -> None:
+    """A queued one is queued, and one that had paused is paused: in the list, for its session, and for workers."""
+    code = (
+        "import os, sys\n"
+        "from hookline import AgentBuilder, HookOutcome, SQLiteJournal\n"
+        "from hookline.testing import ScriptedDriver, call, say\n"
+        "def pay() -> str:\n"
+        "    'Pay.'\n"
+        "    return 'paid'\n"
+        "async def dies(ctx):\n"
+        "    if await ctx.run.start_once(ctx, 'mail'):\n"
+        "        os._exit(9)\n"
+        "journal = SQLiteJournal(sys.argv[1])\n"
+        "driver = ScriptedDriver([call('pay'), say('done')][int(sys.argv[3]):])\n"
+        "builder = AgentBuilder().with_driver(driver).with_tools(pay).with_journal(journal)\n"
+        "builder.on_before_tool_use(lambda ctx: HookOutcome.ask('?'), tier='policy', name='asks')\n"
+        "builder.add_hook(sys.argv[2], dies, name='dies')\n"
+        "result = builder.build().resume_sync('run', {each: True for each in sys.argv[4:]})\n"
+        "print(result.status.value, *(each.id for each in result.pending))\n"
+    )
+
+    def go(*words: str) -> str:
+        argv = [sys.executable, "-c", code, str(tmp_path / "runs.db"), point, *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 9), done.stderr
+        return done.stdout.strip()
+
+    def status() -> str:
+        with SQLiteJournal(tmp_path / "runs.db") as journal:
+            assert journal.check_sync().ok
+            (info,) = journal.runs_sync()
+            return info.status.value
+
+    with SQLiteJournal(tmp_path / "runs.db") as journal:
+        claim = journal.claim_sync("run")
+        claim.write([SUBMITTED]).result()
+        claim.give_back().result()
+    assert (go("0"), status()) == ("", "queued")
+    paused, question = go("0").split()
+    assert (paused, status()) == ("paused", "paused")
+    if point == "execution_start":  # asked anew when the run continues
+        assert (go("1", question), status()) == ("", "paused")
+    assert (go("1", question), status()) == ("completed", "completed")
+
+
+@pytest.mark.parametrize("order", ["spawn", "start spawn", "spawn start", "spawn start spawn"])
+@pytest.mark.parametrize("point", ["execution_start", "prompt_submit", "before_step"])
+async def test_children_of_hooks_before_the_run_are_not_started_twice(
+    point: str, order: str
+) -> None:
+    """Whatever is committed of the beginning, the child is found again; and the run has its prompt."""
+
+    def build(tape: Tape, done: Done) -> Any:
+        async def inner_hook(ctx: Any) -> None:
+            if await ctx.run.start_once(ctx, "mail"):
+                done.append((len(tape.written), f"inner {ctx.run.run_id}"))
+
+        async def hook(ctx: Any) -> Any:
+            for number, what in enumerate(order.split()):
+                if what == "spawn":
+                    ctx, _ = await ctx.run.spawn(ctx, inner, "judge it", name="judge")
+                elif await ctx.run.start_once(ctx, f"mail {number}"):
+                    done.append((len(tape.written), f"outer {number} {ctx.state.step_count}"))
+            return ctx
+
+        builder = AgentBuilder().with_id("inner").with_driver(ScriptedDriver([say("fine")] * 9))
+        inner = builder.on_before_step(inner_hook, name="inner").build()
+        driver = ScriptedDriver([lambda state: [call("look"), say("done")][state.step_count]] * 9)
+        builder = AgentBuilder().with_id("agent").with_driver(driver).with_tools(look)
+        return builder.with_journal(tape).add_hook(point, hook, name="hook").build()
+
+    whole, done = Batches([SUBMITTED]), Done()
+    expected = await build(whole, done).resume("run")
+    assert expected.text == "done"
+    for at in whole.ends:
+        again, now = Batches(whole.written[:at]), Done()
+        result = await build(again, now).resume("run")
+        assert result.state.messages == expected.state.messages, f"cut after {at}"
+        before = [what for written, what in done if written <= at]
+        both = [*before, *(what for _, what in now)]
+        assert sorted(both) == sorted(what for _, what in done), f"cut after {at}"
+        played = await replay(again, "run", build(Batches(), Done()))
+        assert played.identical, f"cut after {at}: {played}"
+
+
+async def test_the_name_of_an_effect_may_be_redacted() -> None:
+    """The record has the redacted name, and a process that finds it knows that it is the same."""
+
+    def redact(value: Any) -> Any:
+        text = json.dumps(value)
+        return json.loads(text.replace("4111", "***")) if "4111" in text else value
+
+    async def hook(ctx: Any) -> None:
+        if await ctx.run.start_once(ctx, f"charge {ctx.prompt}"):
+            done.append(ctx.prompt)
+
+    def build(tape: Tape) -> Any:
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("ok")])).with_journal(tape)
+        return builder.with_redaction(redact).on_prompt_submit(hook, name="once").build()
+
+    done: list[str] = []
+    queued = RunQueued("run", 0, 1.0, agent_id="agent", prompt="card 4111")
+    whole = Batches([queued])
+    await build(whole).resume("run")
+    assert len(done) == 1
+    at = next(at for at in whole.ends if isinstance(whole.written[at - 1], EffectStarted))
+    await build(Batches(whole.written[:at])).resume("run")
+    assert len(done) == 1
+
+
+def test_it_must_be_awaited() -> None:
+    """A hook that is not async would start it each time."""
+    driver = ScriptedDriver([say("done")])
+
+    def hook(ctx: Any) -> None:
+        if ctx.run.start_once(ctx, "mail"):
+            raise AssertionError
+
+    result = AgentBuilder().with_driver(driver).on_before_step(hook).build().run_sync("go")
+    assert "start_once was not awaited" in str(result.error)
+
+
+def test_what_may_be_lost_is_not_started(tmp_path: Path) -> None:
+    """The end of the journal was lost, and that was accepted: the step may have been made, and the effect with it."""
+    started: list[int] = []
+
+    async def hook(ctx: Any) -> None:
+        if await ctx.run.start_once(ctx, "mail"):
+            started.append(ctx.step_index)
+
+    def turn(state: Any) -> Any:
+        return [call("look"), call("look"), say("done")][state.step_count]
+
+    def build(journal: SQLiteJournal) -> Any:
+        builder = AgentBuilder().with_driver(ScriptedDriver([turn] * 9)).with_tools(look)
+        return builder.with_journal(journal).on_before_step(hook, name="once").build()
+
+    path, other = tmp_path / "runs.db", tmp_path / "cut.db"
+    with SQLiteJournal(path) as journal:
+        build(journal).run_sync("go", run_id="run")
+        records = journal.read_sync("run")
+    assert started == [0, 1, 2]
+    with SQLiteJournal(other) as journal:
+        claim = journal.claim_sync("run")
+        first = next(each for each in records if each.type == "step")
+        claim.write(records[: first.seq + 1]).result()
+        claim.give_back().result()
+    shutil.copyfile(f"{path}-commits", f"{other}-commits")
+    with SQLiteJournal(other, accept_loss=True) as journal:
+        assert build(journal).resume_sync("run").text == "done"
+    assert started == [0, 1, 2]

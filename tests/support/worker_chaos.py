@@ -34,13 +34,12 @@ from hookline.journal import (
     Questions,
     Record,
     RunFinished,
-    RunStarted,
     RunTakenUp,
     StepFinished,
     post_answer,
     story_of,
 )
-from hookline.journal.record import hooks_in
+from hookline.journal.record import hooks_in, start_of
 from hookline.journal.session import stream_of
 from hookline.journal.writer import RunClaim
 from hookline.sessions import Sessions
@@ -57,6 +56,9 @@ IN_STEPS = (
 ONCE = ("prompt_submit", "stop", "output")
 ENDS = ("execution_end", "session_end")
 STARTS = ("session_start", "execution_start")
+DEADLY = (*STARTS, "prompt_submit")
+"""Where a worker dies now and then, after the start of an effect: before its run has begun."""
+DEATH = 0.05
 
 
 class Line(NamedTuple):
@@ -162,6 +164,8 @@ def careful_hook(folder: Path, point: str) -> Callable[[Any], Awaitable[None]]:
     async def noted(ctx: Any) -> None:
         if await ctx.run.start_once(ctx, "note"):
             note(folder, "once", where_asked(ctx, point))
+            if point in DEADLY and random.random() < DEATH:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     return noted
 
@@ -275,6 +279,7 @@ class Chaos:
         blow = self.next_blow(between)
         left = runs
         while left:
+            self.replace_dead()
             with suppress(HooklineError):  # a connection of ours was cut
                 left = runs - self.count_over()
             if time.monotonic() >= blow and left:
@@ -284,6 +289,13 @@ class Chaos:
             time.sleep(0.1)
         self.is_over.set()
         people.join()
+
+    def replace_dead(self) -> None:
+        """Start a worker for each that has killed itself."""
+        for each in [each for each in self.workers if each.poll() is not None]:
+            self.workers.remove(each)
+            self.counts["died"] += 1
+            self.start()
 
     def next_blow(self, between: tuple[float, float]) -> float:
         """When something breaks next."""
@@ -326,7 +338,10 @@ class Chaos:
             alive = [each for each in self.workers if each.poll() is None and each.pid in busy]
             if len(alive) > 1:  # those that have done nothing yet have only just begun
                 self.counts["kill"] += 1
-                self.chance.choice(alive).kill()
+                killed = self.chance.choice(alive)
+                killed.kill()
+                killed.wait()
+                self.workers.remove(killed)
                 self.start()
 
 
@@ -410,9 +425,9 @@ def _turns(journal: QueueJournal, session: str, runs: list[list[Record]]) -> Ite
     if list(Sessions(journal).get_sync(session).runs) != ids:
         yield f"{session} has the runs {Sessions(journal).get_sync(session).runs}, submitted as {ids}"
     for number, records in enumerate(runs):
-        (continues,) = [
-            each.continues for each in records if isinstance(each, RunStarted) and not each.resumed
-        ]
+        started = start_of(records)
+        assert started is not None
+        continues = started.continues
         known = None if continues is None else (continues.run_id, continues.records)
         wanted = (ids[number - 1], len(runs[number - 1])) if number else None
         if known != wanted:
@@ -492,7 +507,12 @@ def summary(chaos: Chaos) -> dict[str, int]:
     records = [each for info in infos for each in chaos.journal.read_sync(info.run_id)]
     steps = [each.step for each in records if isinstance(each, StepFinished)]
     results = [result for step in steps for result in step.results]
-    kinds = {"kill": "workers killed", "cut": "connections cut", "server": "server crashed"}
+    kinds = {
+        "kill": "workers killed",
+        "died": "workers died",
+        "cut": "connections cut",
+        "server": "server crashed",
+    }
     return {
         **{name: chaos.counts[kind] for kind, name in kinds.items()},
         "runs": len(infos),

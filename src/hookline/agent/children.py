@@ -307,7 +307,8 @@ class ChildRun:
                 remembered=state.remembered,
             )
         )
-        run.durable.flush()
+        if run.has_begun:  # else it may begin again, and finds the child done
+            run.durable.flush()
         run.set_state(remember_answers(run.state, state.remembered))
 
 

@@ -108,13 +108,17 @@ async def resume_from_journal(
     if paused and isinstance(durable.records[0], RunQueued):
         await _note_attempt(definition, journal, durable)
     part = SessionPart(ends=story.state.session_id == run_id)
-    resumed = Run(
-        RunSetup.of(definition, drive, session=part, answers=answers),
-        story.state if paused else story.settled,
-        durable,
-        None if paused else ResumeSource(story.tail, story.unsettled_seconds),
-    )
-    await _take_posted(resumed, posted, journal if paused else None)
+    try:
+        resumed = Run(
+            RunSetup.of(definition, drive, session=part, answers=answers),
+            story.state if paused else story.settled,
+            durable,
+            None if paused else ResumeSource(story.tail, story.unsettled_seconds),
+        )
+        await _take_posted(resumed, posted, journal if paused else None)
+    except BaseException:
+        await durable.close()
+        raise
     return resumed, None
 
 

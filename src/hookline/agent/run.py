@@ -69,10 +69,11 @@ from hookline.journal import (
     HooksPassed,
     ReasoningDelta,
     Record,
+    RunStarted,
     TextDelta,
 )
 from hookline.journal.durable import Redact, RedactContent
-from hookline.journal.record import start_of
+from hookline.journal.record import counted_records, start_of
 from hookline.lifecycle import AgentContext
 from hookline.lifecycle.contexts import RunServices
 from hookline.lifecycle.recorded_changes import describe_changes
@@ -755,6 +756,12 @@ def _whole_delta(delta: Delta, response: InferenceResponse) -> Delta | None:
     return msgspec.structs.replace(delta, text=said) if said else None
 
 
+def _count_children(records: Sequence[Record]) -> Counter[str]:
+    """How many children were started for the same, by the beginning of their ids."""
+    found = (each for each in records if isinstance(each, ChildStarted))
+    return Counter(each.child_run_id.rpartition("/")[0] for each in found)
+
+
 # --- where a run takes what comes from outside ---------------------------------------------------------
 
 
@@ -873,11 +880,15 @@ class AnswerSource:
 
     def child_key(self, run: Run, asked: str) -> str:
         """The key of a child that a hook starts to ask this: numbered, in a step, over all processes."""
-        self._children = started = self._children or Counter()
         records = run.durable.records
-        for record in records[self._read :]:  # each once: a run may start many
-            if isinstance(record, ChildStarted):
-                started[record.child_run_id.rpartition("/")[0]] += 1
+        if self._children is None:
+            starts = (
+                at for at in reversed(range(len(records))) if isinstance(records[at], RunStarted)
+            )
+            self._read = next(starts, 0)
+            self._children = _count_children(counted_records(records[: self._read]))
+        started = self._children
+        started += _count_children(records[self._read :])  # each once: a run may start many
         self._read = len(records)
         return f"{asked}/{started[f'{run.run_id}/{run.step_index}/{asked}'] + 1}"
 

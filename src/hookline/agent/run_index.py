@@ -568,8 +568,9 @@ def _is_of_hook(child: ChildStarted | ChildFinished) -> bool:
 
 
 def _step_of(child: ChildStarted | ChildFinished) -> int:
-    """The step is not in the record, and is in the child's id: run, step, call, number."""
-    return int(child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0])
+    """The step is not in the record, and is in the child's id: run, step, call, number. 0 before the first."""
+    step = child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0]
+    return 0 if step == "None" else int(step)
 
 
 # --- exceptions as they were, made of what the journal keeps of them ------------------------------

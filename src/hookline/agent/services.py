@@ -34,6 +34,7 @@ from hookline.journal import (
     ModelConsulted,
     Record,
     RunFinished,
+    RunQueued,
     RunReopened,
     RunStarted,
     ToolProgress,
@@ -156,27 +157,29 @@ class HookServices:
     # --- what must not be done twice ------------------------------------------------------------------
 
     async def start_once(self, ctx: AgentContext, name: str) -> bool:
-        """Whether something was not started yet at this place; if so its start is recorded, and committed."""
+        """Whether something was not started yet at this place; if so its start is recorded, and committed.
+
+        What is not on record after a loss may have been started: calls are in doubt then, too.
+        """
         run = self._run
         _check_name(name)
         call = getattr(ctx, "tool_call", None)
-        call_id = call.id if call is not None else run.call_id
-        step = None if ctx.point in OUTSIDE_STEPS else run.step_index
-        key = self._part, ctx.point.value, name, step, call_id
-        if run.source.is_replay or key in self._effects:
+        run.clock()
+        started = EffectStarted(
+            run.run_id,
+            len(run.durable.records),
+            run.at,
+            point=ctx.point.value,
+            name=name,
+            step=None if ctx.point in OUTSIDE_STEPS else run.step_index,
+            call_id=call.id if call is not None else run.call_id,
+            status_before=_status_before(run) if run.is_beginning else None,
+        )
+        key = _key_of(self._part, run.durable.as_written(started))
+        if run.source.is_replay or run.durable.is_after_loss or key in self._effects:
             return False
         self._effects.add(key)
-        run.clock()
-        run.append(
-            EffectStarted(
-                *run.record_head(),
-                point=ctx.point.value,
-                name=name,
-                step=step,
-                call_id=call_id,
-                is_before_run=run.is_beginning,
-            )
-        )
+        run.append(msgspec.structs.replace(started, seq=next(run.numbers)))
         if run.commit is not None and not (run.is_beginning and _is_new(run)):
             await run.commit()
         return True
@@ -217,8 +220,21 @@ def _effects_on_record(records: Sequence[Record]) -> tuple[int, set[_Effect]]:
         elif isinstance(record, RunReopened):
             ends = [each for each in ends if each < record.records]
         elif isinstance(record, EffectStarted):
-            found.add((len(ends), record.point, record.name, record.step, record.call_id))
+            found.add(_key_of(len(ends), record))
     return len(ends), found
+
+
+def _key_of(part: int, effect: EffectStarted) -> _Effect:
+    """As it is on record: the name may have been redacted."""
+    return part, effect.point, effect.name, effect.step, effect.call_id
+
+
+def _status_before(run: Run) -> RunStatus:
+    """What a run is that is about to begin, or to continue after a pause."""
+    if run.is_resumed:
+        return RunStatus.PAUSED
+    is_queued = isinstance(run.durable.records[0], RunQueued)
+    return RunStatus.QUEUED if is_queued else RunStatus.RUNNING
 
 
 def _is_new(run: Run) -> bool:

@@ -12,7 +12,7 @@ import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,8 @@ Redact = Callable[[Any], Any]
 """Gives a JSON value without secrets: the very same object if there were none."""
 RedactContent = Callable[..., Any]
 """The same for what models and tools write: `(value, before="")`, with the text that came directly before."""
+
+R = TypeVar("R", bound=Record)
 
 _log = logging.getLogger("hookline")
 
@@ -55,6 +57,10 @@ class Durable:
         write, before = self.append, self._redact
         self.append = lambda record: write(_redact_record(record, redact))
         self._redact = redact if before is None else lambda value: before(redact(value))
+
+    def as_written(self, record: R) -> R:
+        """A record as it is written: redacted, if that is wanted."""
+        return record if self._redact is None else _redact_record(record, self._redact)
 
     @property
     def is_heard(self) -> bool:
@@ -134,7 +140,7 @@ class Durable:
         return Durable((*self._listeners, *listeners))
 
 
-def _redact_record(record: Record, redact: Redact) -> Record:
+def _redact_record(record: R, redact: Redact) -> R:
     if isinstance(record, RunStarted) and record.continues is not None:
         # A link looks like a key, and without it the conversation would be lost.
         rest = _redact_record(replace(record, continues=None), redact)

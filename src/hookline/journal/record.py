@@ -249,11 +249,10 @@ class EffectStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="effe
 
     point: str = ""
     name: str = ""
-    """The hook's own name for it."""
     step: int | None = None
     call_id: str = ""
-    is_before_run: bool = False
-    """The prompt was not accepted yet. If the process dies now, the run begins again."""
+    status_before: RunStatus | None = None
+    """What the run was before it began, if it has not: if the process dies now, it is that again, and begins again."""
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
@@ -470,7 +469,7 @@ def _drop_vain_beginning(records: list[Record]) -> None:
     """Remove the last start of a run if its process died before the run had begun."""
     latest = (record for record in reversed(records) if not isinstance(record, RunTakenUp))
     last = next(latest, None)
-    if isinstance(last, EffectStarted) and last.is_before_run:
+    if isinstance(last, EffectStarted) and last.status_before is not None:
         while records and not isinstance(records.pop(), RunStarted):
             pass
 

@@ -11,6 +11,9 @@ from msgspec.structs import replace
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal.record import (
+    EffectStarted,
+    HookRan,
+    HooksPassed,
     PromptSubmitted,
     Record,
     RunFinished,
@@ -45,9 +48,12 @@ _DESCRIBING: frozenset[type] = frozenset(
         SessionTitled,
         SessionRunAdded,
         SessionStatusChanged,
+        EffectStarted,
     }
 )
 """The records that say something else of a run than how long it is."""
+_WAITING = (RunStatus.QUEUED, RunStatus.PAUSED)
+_AT_START = ("session_start", "execution_start", "prompt_submit")
 _LONGEST_PROMPT = 300
 """Characters of a prompt in a list. The summary is written with every batch, so it stays small."""
 _STATUS_OF_SESSION = {
@@ -153,7 +159,7 @@ def check_records(run_id: str, records: Sequence[Record]) -> None:
 def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
     """The entry of a run or a session after these records, of which there is at least one."""
     kinds, entry = list(map(type, records)), info
-    if not _DESCRIBING.isdisjoint(kinds):
+    if info.status in _WAITING or not _DESCRIBING.isdisjoint(kinds):
         for record in records:
             entry = _describe(entry, record)
     return replace(
@@ -181,6 +187,12 @@ def _describe(entry: RunInfo, record: Record) -> RunInfo:
             return replace(entry, status=RunStatus.RUNNING, continues=earlier)
         case StatusChanged() | RunFinished() | RunReopened():
             return replace(entry, status=record.status)
+        case EffectStarted() if record.status_before is not None:
+            return replace(entry, status=record.status_before)
+        case HookRan() | HooksPassed() if record.point in _AT_START and entry.status in _WAITING:
+            return replace(
+                entry, status=RunStatus.RUNNING
+            )  # the effect is made, and the run begins
         case SessionCreated():
             entry = replace(entry, kind="session", session_id=record.session_id)
             return replace(entry, prompt=_shorten(record.title), status=_OPEN)

@@ -8,11 +8,12 @@ child run not the `state`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
+from hookline._aio import Once
 from hookline.errors import UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, Ledger
 from hookline.hooks import Context, Plan, Result
@@ -220,14 +221,15 @@ class RunHandle:
         """
         return await self._live.services.spawn(ctx, agent, prompt, name)
 
-    async def start_once(self, ctx: AgentContext, name: str) -> bool:
+    def start_once(self, ctx: AgentContext, name: str) -> Awaitable[bool]:
         """Whether the hook may do something that must not be done twice: send a message, say.
 
         True the first time for this name at this point, in this step and about this call; then the start is committed
         before this returns. False if it was started before, also by a process that died: whether it was done is not
-        known then. After a pause the run is asked anew. False in a replay and a back-test.
+        known then. After a pause the run is asked anew. False in a replay and a back-test, and for steps that a journal
+        may have lost.
         """
-        return await self._live.services.start_once(ctx, name)
+        return _Start(lambda: self._live.services.start_once(ctx, name))
 
     async def before_compact(
         self, ctx: AgentContext, messages: Sequence[Message], instructions: str
@@ -240,6 +242,18 @@ class RunHandle:
 
     def __repr__(self) -> str:
         return f"<run {self.run_id}, depth {self.depth}>"
+
+
+class _Start(Once[bool]):
+    """Whether something may be started. Without `await` it would always be true."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise UsageError(
+            "start_once was not awaited.",
+            remedy="Write an async hook: `if await ctx.run.start_once(ctx, name): ...`.",
+        )
 
 
 class AgentContext(Context, frozen=True, kw_only=True):

@@ -527,12 +527,14 @@ def make_queued(
         raise UsageError(
             f"a run cannot have the id of its session, '{session}'.", remedy="Give it another id."
         )
+    if not checked_text(prompt, "the prompt").strip():
+        raise UsageError("the prompt is empty.", remedy="Write what the agent is to do.")
     return RunQueued(
         run_id,
         0,
         0.0,
         agent_id=check_name("agent", agent),
-        prompt=checked_text(prompt, "the prompt"),
+        prompt=prompt,
         queue=queue,
         agent_version=version,
         session=session or "",

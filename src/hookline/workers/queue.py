@@ -1044,7 +1044,7 @@ def check_limits(
         _between("rate", rate[0], 1, 2**31 - 1)
         _between("seconds of the rate", rate[1], 1, 10 * 365 * 86_400)
     if length is not None:
-        _between("length", length, 1, 2**62)
+        _between("the maximum length", length, 1, 2**62)
 
 
 def _make_run(record: RunQueued | SessionCreated, at: float) -> StoredRun:
