@@ -177,7 +177,6 @@ class Arrangement:
             if tmp is not None:
                 prepare_mount_points(mounts, "/tmp", tmp)
             return argv
-        self._start.give_back()
         self.around = self._surroundings(program, view, job, used)
         return argv
 

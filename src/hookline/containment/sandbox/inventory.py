@@ -256,7 +256,7 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
 
 
 class StartLock:
-    """Lets one sandbox of this user be made at a time, among those that nobody can disturb while they are made.
+    """Lets one sandbox of this user be made at a time: what runs meanwhile ran before.
 
     It is on the directory of our records. Where that is missing and cannot be made, nobody has it.
 
