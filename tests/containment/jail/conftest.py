@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(params=["openat2", "steps"])
 def way(request: pytest.FixtureRequest) -> str:
     """How paths are opened: with the system call where there is one, and name by name."""
-    from hookline.containment.jail import openat2
+    from hookline.containment import openat2
 
     if request.param == "openat2" and not openat2.is_available():
         pytest.skip("this system has no openat2")

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.containment import FileJail
-from hookline.containment.jail import openat2
+from hookline.containment import FileJail, openat2
 from hookline.errors import FileJailError, UsageError
 
 needed = pytest.mark.skipif(not openat2.is_available(), reason="this system has no openat2")

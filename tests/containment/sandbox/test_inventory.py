@@ -216,6 +216,29 @@ def test_nothing_is_done_to_a_path_that_leads_out(tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777
 
 
+def test_recovery_does_not_go_where_a_link_leads(
+    work: Path, records: Callable[[], list[Path]]
+) -> None:
+    """A command of the directory above may have put one there; the record counts again once the directory is back."""
+    inner, outside = work / "way" / "inner", work.parent / "outside" / "inner"
+    for place in (inner, outside):
+        place.mkdir(parents=True)
+        (place / ".envrc").write_text("new")
+    (work.parent / "state" / "hookline" / "sandbox").mkdir(parents=True)
+    path = work.parent / "state" / "hookline" / "sandbox" / f"{'0' * 32}-{'0' * 16}.json"
+    path.write_text(json.dumps({"root": str(inner), "known": {}, "links": {}}))
+    away = inner.parent.rename(work / "away")
+    inner.parent.symlink_to(outside.parent)
+    Sandbox(work, "required")
+    assert os.listdir(outside) == [".envrc"]
+    assert records() == [path]
+    inner.parent.unlink()
+    away.rename(inner.parent)
+    Sandbox(work, "required")
+    assert os.listdir(inner) == [".envrc.from-command"]
+    assert records() == []
+
+
 @pytest.mark.parametrize("is_made_before", [False, True])
 @pytest.mark.parametrize("next_root", ["..", "inner"], ids=["above", "below"])
 def test_a_start_above_or_below_recovers_too(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
@@ -305,6 +306,53 @@ def test_nothing_outside_is_renamed_or_removed_through_a_link(tmp_path: Path) ->
     assert {path.name for path in outside.iterdir()} == {"AGENTS.md", "config.worktree"}
 
 
+def test_nothing_outside_is_cleared_through_a_link_above(tmp_path: Path) -> None:
+    """What has the marks of what is made for a command stays as it is where the second directory led to at the end."""
+    work, outside = tmp_path / "work", tmp_path / "outside" / "inner"
+    (work / "sub" / "inner").mkdir(parents=True)
+    for name, mode in ((".vscode", 0o1555), ("deploy", 0o1755)):
+        (outside / name).mkdir(parents=True)
+        (outside / name).chmod(mode)
+    (outside / "deploy" / "file").touch()
+    os.mknod(outside / ".envrc", stat.S_IFSOCK | 0o1555)
+    before = {path.name: path.stat().st_mode for path in outside.iterdir()}
+    paths = SandboxPaths(write=(work / "sub" / "inner",), protect=("deploy/keys",))
+    Sandbox(work, "required", paths=paths).run_sync("mv sub old; ln -s ../outside sub")
+    assert (work / "sub").is_symlink(), "the attempt was made"
+    assert {path.name: path.stat().st_mode for path in outside.iterdir()} == before
+
+
+def test_no_name_is_held_where_a_link_leads(tmp_path: Path) -> None:
+    """A command above may put one on the way while a sandbox is made: then the command is not started."""
+    root, outside = tmp_path / "work" / "way" / "inner", tmp_path / "outside" / "inner"
+    for place in (root, outside):
+        place.mkdir(parents=True)
+    protection = Protection(root)
+    protection._protect(".vscode")
+    away = root.parent.rename(tmp_path / "work" / "away")
+    root.parent.symlink_to(outside.parent)
+    for name in (".envrc", "deploy/keys"):
+        with pytest.raises(SandboxError, match="a link leads there"):
+            protection._protect(name)
+    os.mknod(outside / ".vscode", stat.S_IFSOCK | 0o1555)
+    protection._let_go()
+    protection._clear()
+    assert os.listdir(outside) == [".vscode"]
+    assert os.listdir(away / "inner") == [".vscode"], "it is not known to be there"
+
+
+def test_the_socket_that_holds_names_is_not_found_by_its_name(tmp_path: Path) -> None:
+    """A command may put a file in its place: that gets no further names."""
+    protection = Protection(tmp_path)
+    protection._protect(".vscode")
+    (tmp_path / ".vscode").rename(tmp_path / "moved")
+    (tmp_path / ".vscode").write_text("evil")
+    protection._protect(".envrc")
+    protection._let_go()
+    assert (tmp_path / ".envrc").is_socket()
+    assert (tmp_path / ".vscode").stat().st_nlink == 1
+
+
 def test_names_can_be_added_and_left_out(tmp_path: Path) -> None:
     """`protect` keeps more names, `unprotected` fewer."""
     paths = SandboxPaths(protect=("deploy/keys",), unprotected=(".vscode", ".git"))
@@ -436,11 +484,11 @@ def test_what_somebody_makes_meanwhile_gets_no_second_name(
     real = os.mknod
     first = []
 
-    def too_late(path: str, *args: int) -> None:
+    def too_late(name: str, mode: int, *, dir_fd: int) -> None:
         if not first:
-            first.append(Path(path))
+            first.append(tmp_path / name)
             first[0].write_text("of the user")
-        real(path, *args)
+        real(name, mode, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "mknod", too_late)
     protection = Protection(tmp_path).hold()

@@ -255,7 +255,7 @@ def test_a_closed_directory_stays_closed(tmp_path: Path) -> None:
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    """A link to a set-id file elsewhere changes nothing there."""
+    """A link to a set-id file elsewhere changes nothing there, nor does one on the way to the work directory."""
     since = file_clock()
     (tmp_path / "work").mkdir()
     (tmp_path / "outside").mkdir()
@@ -264,7 +264,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     program.chmod(0o6755)
     (tmp_path / "work" / "file").symlink_to(program)
     (tmp_path / "work" / "directory").symlink_to(program.parent)
-    assert clear_set_ids([tmp_path / "work", tmp_path / "gone"], since) == []
+    program.parent.joinpath("inner").mkdir()
+    program = program.rename(program.parent / "inner" / "program")
+    through = tmp_path / "work" / "directory" / "inner"
+    assert clear_set_ids([tmp_path / "work", tmp_path / "gone", through], since) == []
     assert _bits(program) == 0o6000
 
 

@@ -1287,6 +1287,19 @@ def test_a_work_directory_that_is_moved_while_a_command_runs_is_looked_at(tmp_pa
     assert visit.moved == [".envrc.from-command"]
 
 
+def test_a_work_directory_that_is_moved_to_the_end_of_a_link_is_looked_at(tmp_path: Path) -> None:
+    """Its old path leads to it still, but through a link, which nothing is done through."""
+    inner = tmp_path / "outer" / "way" / "inner"
+    inner.mkdir(parents=True)
+    tree = WorkTree(str(inner))
+    visit = tree.enter()
+    away = inner.parent.rename(tmp_path / "outer" / "away")
+    inner.parent.symlink_to("away")
+    (inner / ".envrc").write_text("evil")
+    tree.leave(visit)
+    assert visit.moved == [f"{away}/inner/.envrc.from-command"]
+
+
 def test_a_work_directory_that_is_removed_while_a_command_runs_is_no_error(tmp_path: Path) -> None:
     """There is nothing left to look at."""
     (tmp_path / "work").mkdir()

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from hookline.containment import openat2
 from hookline.containment.interpreter import environments_below
-from hookline.containment.jail import openat2
 from hookline.containment.jail.directory import (
     FileEntry,
     entries_of,

@@ -35,6 +35,7 @@ from hookline.containment.sandbox.paths import (
     printable,
     without,
 )
+from hookline.containment.sandbox.quarantine import facts_of, in_directory, not_the_same
 from hookline.containment.sandbox.work_tree import TreeVisit, describe_shared, work_tree
 from hookline.errors import SandboxError
 
@@ -66,8 +67,10 @@ class Protection:
         self.visit: TreeVisit | None = None
         """What was found in the directory."""
         self._lock: int | None = None
-        self._socket: str | None = None
-        """The first name that we hold by a socket."""
+        self._socket = -1
+        """The first socket by which we hold a name, held open."""
+        self._ours: set[tuple[str, int]] = set()
+        """What we have made, or a process that died, by path and kind."""
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
         self.kept: list[str] = []
@@ -102,11 +105,12 @@ class Protection:
             for path in self.visit.kept:
                 self._keep(path)
             # What is not copied must not be moved away from the mount that makes it read-only.
-            for path in (*self.visit.named, *self.visit.shared):
-                self._pin_parents(path)
+            self._pin_parents((*self.visit.named, *self.visit.shared))
         except BaseException:
             self.release()
             raise
+        finally:
+            self._let_go()
         self.kept = outermost(self.kept)
         kept = set(self.kept)
         # The outer ones first: what is mounted later covers what is below it.
@@ -133,7 +137,7 @@ class Protection:
     def _keep(self, path: str) -> None:
         """Keep what exists. A link is kept by what it leads to, and made again by `work_tree`."""
         whole = self._at(path)
-        if os.path.islink(whole):
+        if stat.S_ISLNK(_mode(whole) or 0):
             if "/" not in path and not is_kept_by_its_target(self.root, path, self._paths):
                 raise _is_a_link(self.root, path, whole)
             whole = real_path(whole)
@@ -154,20 +158,15 @@ class Protection:
             "/".join(above) or "."
         ):  # it is known by these, so a command must not move them away
             known_by = (self._at("/".join((*above, name))) for name in ("objects", "refs"))
-            self.pinned += (each for each in known_by if stat.S_ISDIR(_mode(each) or 0))
+            self.pinned += filter(_is_directory, known_by)
 
-    def _pin_parents(self, name: str) -> None:
-        """Keep the directories in which a file is, or is missing, from being moved away or replaced.
+    def _pin_parents(self, names: Iterable[str]) -> None:
+        """Keep the directories in which files are, or are missing, from being moved away or replaced.
 
         A repository that names files is one of them: in another place a relative path leads to another file.
         """
-        path = str(self.root)
-        for part in Path(name).parts[:-1]:
-            path = f"{path}/{part}"
-            mode = _mode(path)
-            if mode is None or not stat.S_ISDIR(mode):
-                return
-            self.pinned.append(path)
+        above = {each for name in names for each in prefixes(name) if each != name}
+        self.pinned += filter(_is_directory, map(self._at, above))
 
     def _at(self, name: str) -> str:
         return f"{self.root}/{name}"
@@ -191,25 +190,35 @@ class Protection:
                 break
             if depth < len(parents):
                 self.pinned.append(path)
+                self._ours.add((path, _PARENT))
         self.kept.append(path)
+        self._ours.add((path, _PLACEHOLDER))
 
     def _hold_place(self, path: str) -> bool:
         """Make something on which to mount; False if nobody can make anything there.
 
         All names are names of one socket: file systems take longer to find a free number for a file than for the rest.
         """
-        if self._socket is not None:
+        if self._socket >= 0:
             with contextlib.suppress(OSError):  # a file system without second names
-                os.link(self._socket, path, follow_symlinks=False)
-                return True
+                if in_directory("/", path, _link, self._socket):
+                    return True
         try:
-            os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
+            made = in_directory("/", path, _make_socket)
         except FileExistsError:
             return True
         except OSError:  # a file system without sockets; some say that we are not allowed to
+            made = None
+        if made is None:
             return _make(path, _PLACEHOLDER)
-        self._socket = path
+        self._let_go()
+        self._socket = made
         return True
+
+    def _let_go(self) -> None:
+        if self._socket >= 0:
+            os.close(self._socket)
+            self._socket = -1
 
     def release(self) -> None:
         """Take away what was made, unless another command still needs it."""
@@ -224,32 +233,70 @@ class Protection:
             give_up_lock(str(self.root), lock, self._clear)
 
     def _clear(self) -> None:
-        for path in self.kept:
-            mode = _mode(path)
-            if mode is not None and _kind(mode) == _PLACEHOLDER:
-                with contextlib.suppress(OSError):
-                    os.rmdir(path) if stat.S_ISDIR(mode) else os.unlink(path)
-        for path in reversed(self.pinned):
-            mode = _mode(path)
-            if mode is not None and _kind(mode) == _PARENT:
-                try:
-                    os.rmdir(path)
-                except OSError:  # there is something in it now, so it is the user's
-                    with contextlib.suppress(OSError):
-                        os.chmod(path, 0o755)
+        for path, kind in sorted(self._ours, reverse=True):  # what is in a directory before it
+            with contextlib.suppress(OSError):
+                in_directory("/", path, _take_away, kind)
+
+
+# What follows looks and acts without following a link: a command above may put one on the way at any moment.
 
 
 def _mode(path: str) -> int | None:
+    facts = facts_of("/", path)
+    return None if facts is None else facts.st_mode
+
+
+def _is_directory(path: str) -> bool:
+    return stat.S_ISDIR(_mode(path) or 0)
+
+
+def _link(name: str, directory: int, held: int) -> bool:
+    """Give a socket one more name. By what is held: another file may have its first name by now."""
+    os.link(f"/proc/self/fd/{held}", name, dst_dir_fd=directory, follow_symlinks=True)
+    return True
+
+
+def _make_socket(name: str, directory: int) -> int:
+    os.mknod(name, stat.S_IFSOCK | _PLACEHOLDER, dir_fd=directory)
+    held = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
+    if stat.S_ISSOCK(os.fstat(held).st_mode):
+        return held
+    os.close(held)
+    raise FileExistsError  # a command was quicker
+
+
+def _make_directory(name: str, directory: int, mode: int) -> bool:
+    os.mkdir(name, mode, dir_fd=directory)
+    return True
+
+
+def _take_away(name: str, directory: int, kind: int) -> None:
+    mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    if _kind(mode) != kind:
+        return
+    if stat.S_ISSOCK(mode):
+        os.unlink(name, dir_fd=directory)
+        return
     try:
-        return os.lstat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        os.rmdir(name, dir_fd=directory)
+    except OSError:
+        if kind == _PARENT:  # there is something in it now, so it is the user's
+            _make_usual(name, directory)
+
+
+def _make_usual(name: str, directory: int) -> None:
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        os.fchmod(fd, 0o755)
+    finally:
+        os.close(fd)
 
 
 def _make(path: str, mode: int) -> bool:
     """Make a marked directory; False if nobody can make anything there, so that there is nothing to prevent."""
     try:
-        os.mkdir(path, mode)
+        if in_directory("/", path, _make_directory, mode) is None:
+            raise not_the_same(os.path.dirname(path), "it is gone, or a link leads there")
     except FileExistsError:  # another command was quicker
         pass
     except OSError as error:

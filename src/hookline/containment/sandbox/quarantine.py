@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
+from hookline.containment.openat2 import NO_SYMLINKS, is_available, openat2
 from hookline.errors import SandboxError
 
 T = TypeVar("T")
@@ -42,19 +43,16 @@ _CANNOT_BE_OPENED = frozenset({errno.ENXIO, errno.EOPNOTSUPP})
 def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> T | None:
     """Do something to a name in the directory that it is in, held open; None if it is not there, or a link leads there.
 
-    A command may have put a link where a directory was, and what is done here is done outside the sandbox. Any other
-    error is raised: it must not pass for "there is nothing".
+    A command may have put a link where a directory was, also above `root`, and what is done here is done outside the
+    sandbox. It cannot move a directory there that it cannot write: that is read-only for it, or another mount. Any
+    other error is raised: it must not pass for "there is nothing".
     """
-    *parents, last = parts = path.split("/")
-    if ".." in parts:
+    way, _, last = path.rpartition("/")
+    if ".." in path.split("/"):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
     here = -1
     try:
-        here = os.open(root, _WAY)
-        for part in parents:
-            inner = os.open(part, _WAY, dir_fd=here)
-            os.close(here)
-            here = inner
+        here = _open_way(f"{root}/{way}")
         return act(last, here, *more)
     except OSError as error:
         if error.errno not in _NOT_THERE:
@@ -67,15 +65,29 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
 
 def open_directory(path: str) -> int:
     """Hold a directory open. A link anywhere in its path is an error: a command may have put it there."""
+    try:
+        return _open_way(path)
+    except OSError as error:
+        raise not_the_same(path, f"{error.strerror} at '{error.filename}'") from None
+
+
+def not_the_same(path: str, why: str) -> SandboxError:
+    """The error for a directory in whose place there is something else."""
+    return SandboxError(
+        f"'{path}' is not the same directory any more ({why}).",
+        remedy="Has a command of a directory above it replaced it? Put it back.",
+    )
+
+
+def _open_way(path: str) -> int:
+    """Open a directory from the top of the file system on. A link is an error."""
+    if is_available() and "\0" not in path:
+        with contextlib.suppress(OSError):  # by steps, the error says where; and a path may be long
+            return openat2(-1, os.fsencode(f"/{path}"), _WAY, NO_SYMLINKS)
     here = os.open("/", _WAY)
-    for part in path.strip("/").split("/"):
+    for part in filter(None, path.split("/")):
         try:
             inner = os.open(part, _WAY, dir_fd=here)
-        except OSError as error:
-            raise SandboxError(
-                f"'{path}' is not the same directory any more ({error.strerror} at '{part}').",
-                remedy="Has a command of a directory above it replaced it? Put it back.",
-            ) from None
         finally:
             os.close(here)
         here = inner
@@ -85,6 +97,19 @@ def open_directory(path: str) -> int:
 def facts_of(root: str, path: str) -> os.stat_result | None:
     """What the system knows of a file, or of a link itself; None if there is none."""
     return in_directory(root, path, _facts)
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is a directory, and no link in its path."""
+    with contextlib.suppress(OSError):
+        facts = facts_of("/", path)
+        return facts is not None and stat.S_ISDIR(facts.st_mode)
+    return False
+
+
+def target_of(root: str, path: str) -> str | None:
+    """What a link says; None if there is none."""
+    return in_directory(root, path, _target)
 
 
 def birth_of(root: str, path: str) -> int:
@@ -118,7 +143,7 @@ def move_to_top(root: str, path: str) -> str:
     name = f"deep{ASIDE}-{secrets.token_hex(4)}"
 
     def move(old: str, directory: int) -> str:
-        top = os.open(root, _WAY)
+        top = _open_way(root)
         try:
             os.rename(old, name, src_dir_fd=directory, dst_dir_fd=top)
         finally:
@@ -139,17 +164,25 @@ def make_link(root: str, path: str, target: str) -> None:
 def open_to_us(path: str, needed: int) -> None:
     """Give ourselves rights to a directory of our own, by what was opened: a link may be there by now."""
     with contextlib.suppress(OSError):
-        fd = os.open(path, _WAY)
-        try:
-            facts = os.fstat(fd)
-            if facts.st_uid == os.geteuid() and facts.st_mode & needed != needed:
-                os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(facts.st_mode) | needed)
-        finally:
-            os.close(fd)
+        in_directory("/", path, _open_to_us, needed)
+
+
+def _open_to_us(name: str, directory: int, needed: int) -> None:
+    fd = os.open(name, _WAY, dir_fd=directory)
+    try:
+        facts = os.fstat(fd)
+        if facts.st_uid == os.geteuid() and facts.st_mode & needed != needed:
+            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(facts.st_mode) | needed)
+    finally:
+        os.close(fd)
 
 
 def _facts(name: str, directory: int) -> os.stat_result:
     return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _target(name: str, directory: int) -> str:
+    return os.readlink(name, dir_fd=directory)
 
 
 def _birth(name: str, directory: int) -> int:
@@ -188,7 +221,7 @@ def _list_names(name: str, directory: int) -> list[str]:
 
 def _move_from_closed(name: str, directory: int) -> str:
     """The same in a directory of ours that cannot be written: a command may have closed it."""
-    open_to_us(f"/proc/self/fd/{directory}/.", stat.S_IRWXU)
+    _open_to_us(".", directory, stat.S_IRWXU)
     return _move(name, directory)
 
 

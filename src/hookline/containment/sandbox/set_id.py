@@ -21,6 +21,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.containment.sandbox.quarantine import open_directory
+from hookline.errors import SandboxError
+
 _BITS = stat.S_ISUID | stat.S_ISGID
 _OWN = stat.S_IRWXU
 _MOST_NAMED = 1000
@@ -65,7 +68,7 @@ class _Level(NamedTuple):
 class _Look:
     """One look at a directory tree, with one directory open at a time: a command can make them as deep as it likes.
 
-    No link is followed. The way back is `..`, compared with the directory that it must lead to.
+    No link is followed, nor on the way to it. The way back is `..`, compared with the directory that it must lead to.
     """
 
     def __init__(self, since: int, cleared: list[str]) -> None:
@@ -95,8 +98,12 @@ class _Look:
         """Open a directory, and clear the bits in it. If a command has closed it, its owner is let in for that."""
         try:
             above = None if self._here < 0 else self._here
-            held = os.open(name, os.O_PATH | _DIRECTORY, dir_fd=above)
-        except OSError:  # it is gone
+            held = (
+                open_directory(name)
+                if above is None
+                else os.open(name, os.O_PATH | _DIRECTORY, dir_fd=above)
+            )
+        except (OSError, SandboxError):  # it is gone
             return False
         try:
             facts, path = os.fstat(held), f"/proc/self/fd/{held}"

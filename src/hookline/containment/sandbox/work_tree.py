@@ -45,10 +45,13 @@ from hookline.containment.sandbox.quarantine import (
     birth_of,
     content_of,
     facts_of,
+    is_directory,
     make_link,
     move_aside,
     move_to_top,
     names_in,
+    open_directory,
+    target_of,
 )
 from hookline.containment.sandbox.repositories import (
     Part,
@@ -175,7 +178,7 @@ class WorkTree:
                 self._own_files({*held, *self._known}, left, can_copy=False)
             else:
                 visit.moved += self._learn(held, left)
-                self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._held = open_directory(self.root)
                 self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
                 self._alone = alone
                 self._inventory = Inventory.begin(
@@ -258,9 +261,10 @@ class WorkTree:
     def _follow(self) -> None:
         """Look at the directory where it is now, if a command of one above has moved it."""
         try:
-            is_there = os.path.samestat(os.stat(self.root), os.fstat(self._held))
+            facts = facts_of("/", self.root)
         except OSError:
-            is_there = False
+            facts = None
+        is_there = facts is not None and os.path.samestat(facts, os.fstat(self._held))
         if not is_there:
             self._be_at(os.readlink(f"/proc/self/fd/{self._held}"))
 
@@ -269,7 +273,7 @@ class WorkTree:
         mode = stat.S_IMODE(os.fstat(self._held).st_mode)
         if mode & self._owner_rights != self._owner_rights:
             with contextlib.suppress(OSError):
-                os.fchmod(self._held, mode | self._owner_rights)
+                os.chmod(f"/proc/self/fd/{self._held}", mode | self._owner_rights)
 
     def _be_at(self, path: str) -> None:
         if path != self.root:
@@ -425,7 +429,8 @@ class WorkTree:
             elif self._is_new_to(others, path, facts):
                 has_new = True
             elif stat.S_ISLNK(facts.st_mode):
-                self._links[path] = os.readlink(f"{self.root}/{path}")
+                if (target := target_of(self.root, path)) is not None:
+                    self._links[path] = target
                 self._known[path] = _identity(facts)
             elif _has_second_name(facts):  # by which a command can change it: then its time changes
                 self._known[path] = _identity(facts)
@@ -764,9 +769,13 @@ def is_obeyed(root: str, path: str) -> bool:
 
 
 def trees_to_recover(places: Sequence[str]) -> list[WorkTree]:
-    """Those in which the commands of a process ran that died: at these places, above and below."""
-    roots = {each.root for each in records() if not each.is_alive and os.path.isdir(each.root)}
-    return [work_tree(root) for root in sorted(roots) if is_overlapping(root, places)]
+    """Those in which the commands of a process ran that died: at these places, above and below.
+
+    Not where a link leads now: the directory is elsewhere, or will be back.
+    """
+    roots = {each.root for each in records() if not each.is_alive}
+    near = (root for root in sorted(roots) if is_overlapping(root, places))
+    return [work_tree(root) for root in near if is_directory(root)]
 
 
 def describe_shared(paths: Sequence[str]) -> str:
