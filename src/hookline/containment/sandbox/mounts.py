@@ -90,7 +90,7 @@ class FileView:
         held = [Protection(root, self.paths, left_out, alone=grant.alone) for root in self.roots]
         if self.paths.tmp is not None:
             # A link can lead there from the work directory. What is in it has another path inside, and is not kept.
-            held.append(Protection(Path(self.paths.tmp).resolve(), None, left_out, keeps=False))
+            held.append(Protection(Path(self.paths.tmp), None, left_out, keeps=False))
         return held
 
     def find_needed(self, env: Mapping[str, str]) -> list[str]:
