@@ -17,6 +17,7 @@ from recorded import JOURNALS, VERSIONS, content, expected, states, unpack
 from hookline import SQLiteJournal
 from hookline.journal import (
     AnyRecord,
+    EffectStarted,
     MemoryJournal,
     Record,
     RunQueued,
@@ -40,6 +41,7 @@ NOT_IN_THE_DATA = {
     ("step_paused", "errors_of"),
     *(("run_queued", name) for name in RunQueued.__struct_fields__),
     *(("run_reopened", name) for name in RunReopened.__struct_fields__),
+    *(("effect", name) for name in EffectStarted.__struct_fields__),
     *ADDED_TO_STATES,
 }
 """Fields that records have since the cases were written, and that no case has."""

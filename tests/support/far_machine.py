@@ -56,6 +56,9 @@ class FarMachine:
 
     def close(self) -> None:
         """Remove it, with its link."""
+        # The kernel removes what is in a namespace later, and the next machine has the same names.
+        assert PROGRAM is not None
+        subprocess.run([PROGRAM, "link", "delete", self._end], check=False, capture_output=True)
         _ip("netns", "delete", self._name)
 
 
