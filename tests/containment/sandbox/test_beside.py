@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import os
 import secrets
@@ -260,37 +261,99 @@ async def test_a_process_whose_record_could_not_be_written_may_run_anywhere(
     assert len(outer) == 1
 
 
+def begin(directory: Path) -> inventory.Inventory:
+    """A record of a directory."""
+    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        record = inventory.Inventory.begin(str(directory), held, {}, {}, (), {})
+    finally:
+        os.close(held)
+    assert record is not None
+    return record
+
+
+def found(directory: Path) -> inventory.SandboxRecord:
+    """The one record that there is of a directory; of one that is not where it was, there is one of all."""
+    (record,) = (each for each in inventory.records() if each.root in (str(directory), ""))
+    return record
+
+
 def test_a_record_that_does_not_fit_on_the_disk_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of one would be taken for a damaged one, and ignored."""
     write = os.write
     monkeypatch.setattr(inventory.os, "write", lambda fd, text: write(fd, text[:10]))
-    record = inventory.Inventory.begin(str(tmp_path), {}, {}, (), {})
-    assert record is not None
-    monkeypatch.undo()
+    record = begin(tmp_path)
     assert os.path.getsize(record._path) == 0
+    with pytest.raises(SandboxError, match="Make room"):  # then the command is not run
+        record.note_first(os.getpid())
+    monkeypatch.undo()
     record.end()
     assert not os.path.exists(record._path)
+
+
+def test_where_no_record_can_be_made_on_a_full_disk_nothing_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have records, and would take it that no command runs."""
+    (tmp_path / "work").mkdir()
+    sandbox = Sandbox(tmp_path / "work", "required")
+    assert sandbox.run_sync("echo works").text == "works\n"
+    make = os.open
+
+    def full(path: Any, flags: int, *more: Any, **options: Any) -> int:
+        if str(path).startswith(inventory.records_directory()) and flags & os.O_EXCL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return make(path, flags, *more, **options)
+
+    monkeypatch.setattr(inventory.os, "open", full)
+    with pytest.raises(SandboxError, match="Make room"):
+        sandbox.run_sync("true")
+    monkeypatch.undo()
+    assert sandbox.run_sync("echo works").text == "works\n"
 
 
 def test_a_command_that_outlives_its_process_counts_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lock of a killed process is free before the kernel has ended its commands."""
-    record = inventory.Inventory.begin(str(tmp_path), {}, {}, (), {})
-    assert record is not None
-    record.note_processes(os.stat("/proc/self/ns/pid").st_ino)
+    """The lock of a killed process is free before the kernel has ended its commands. Another may get its number."""
+    record = begin(tmp_path)
+    record.note_first(os.getpid())
     record.leave()
     monkeypatch.setattr(inventory, "_ENDING", 0.0)
-    (found,) = (each for each in inventory.records() if each.root == str(tmp_path))
-    assert found.is_alive
+    assert found(tmp_path).is_alive
     processes = record._path.replace(".json", ".processes")
-    Path(processes).write_text("1\n")
-    (found,) = (each for each in inventory.records() if each.root == str(tmp_path))
-    assert not found.is_alive
-    found.forget()
+    Path(processes).write_text(f"{os.getpid()} 1\n")
+    assert not found(tmp_path).is_alive
+    found(tmp_path).forget()
     assert not os.path.exists(processes)
+
+
+async def test_a_directory_that_a_command_above_has_moved_is_in_use(
+    tmp_path: Path, outer: list[list[str]]
+) -> None:
+    """Wherever it is now, for commands of this process and of others."""
+    (tmp_path / "work" / "a").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    above, below = Sandbox(tmp_path / "work", "required"), tmp_path / "work" / "a"
+    running = await _start(Sandbox(below, "required"), "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        assert (await above.run("mv a b")).exit_code == 0
+        outer.clear()
+        moved = Sandbox(tmp_path / "work" / "b", "required")
+        assert (await moved.run("echo works")).text == "works\n"
+        assert len(outer) == 1
+    finally:
+        running.kill()
+        await running.wait()
+    record = begin(tmp_path / "other")
+    try:
+        inventory._own.discard(record._path)  # as another process sees it
+        (tmp_path / "other").rename(tmp_path / "elsewhere")
+        assert found(tmp_path / "other").root == ""
+    finally:
+        record.end()
 
 
 async def test_a_second_mount_of_a_directory_is_the_same_directory(

@@ -235,11 +235,10 @@ class Arrangement:
             os.close(self._rules)
             self._rules = -1
 
-    def note_processes(self, first: int) -> None:
-        """Write down how to find the processes of the command: they can live a moment longer than ours."""
-        namespace = os.stat(f"/proc/{first}/ns/pid").st_ino
+    def note_first(self, first: int) -> None:
+        """Write down which process is the first of the command: it can live a moment longer than ours."""
         for protection in self._held:
-            protection.note_processes(namespace)
+            protection.note_first(first)
 
     def verify(self, first: int, table: str) -> None:
         """Raise if something else than what was meant is mounted in a sandbox, by its first process and its table."""
@@ -447,7 +446,7 @@ class BubblewrapCommand(RunningCommand):
             first = await self._first_process(pid)
             if first is not None:
                 self._first = os.pidfd_open(first)
-                self._arrangement.note_processes(first)
+                self._arrangement.note_first(first)
                 self._restrict(first)
                 if not await wait_within(_SETUP, readable(made.fileno())):
                     raise _late()

@@ -7,6 +7,7 @@ directory, in one above or in one below, read it too: what is not in it is not t
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -50,6 +51,7 @@ class Inventory:
     def begin(
         cls,
         root: str,
+        held: int,
         known: Mapping[str, tuple[int, int, int]],
         times: Mapping[str, int],
         named: Iterable[str],
@@ -57,10 +59,13 @@ class Inventory:
         *,
         alone: bool = False,
     ) -> Inventory | None:
-        """Write down what is there; None where nothing can be written: then nobody looks after our death."""
+        """Write down what is there; None where nothing can be written: then nobody looks after our death.
+
+        `held` is the directory itself, open.
+        """
         # Not by our number: in a container, the process that is started again has the same.
         path = f"{records_directory()}/{_key(root)}-{secrets.token_hex(8)}.json"
-        with contextlib.suppress(OSError):
+        with _unless_full():
             os.makedirs(records_directory(), 0o700, exist_ok=True)
             # New, and not truncated: ext4 writes a file to disk that was, as soon as it is closed.
             begun = path.removesuffix(".json")
@@ -68,6 +73,7 @@ class Inventory:
             fcntl.flock(fd, fcntl.LOCK_EX)
             record = {
                 "root": root,
+                "place": _place_of(os.fstat(held)),
                 "known": known,
                 "changed_at": times,
                 "named": [*named],
@@ -80,10 +86,17 @@ class Inventory:
             return cls(path, fd)
         return None
 
-    def note_processes(self, namespace: int) -> None:
-        """A command has its processes in this namespace. They may end a moment after we do."""
-        with contextlib.suppress(OSError), open(_processes_file(self._path), "a") as file:
-            file.write(f"{namespace}\n")
+    def note_first(self, pid: int) -> None:
+        """The first process of a command. It may end a moment after we do, and the others of the command before it."""
+        with _unless_full():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            fd = os.open(_processes_file(self._path), flags, _MODE)
+            try:
+                line = f"{pid} {_start_of(str(pid))}\n".encode()
+                if os.write(fd, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(fd)
 
     def end(self) -> None:
         """Everything was looked at."""
@@ -149,6 +162,8 @@ def _read(path: str) -> SandboxRecord | None:
     if not text:  # it could not be written, so its commands may be anywhere
         return _ANYWHERE._replace(path=path) if is_alive else None
     kept = json.loads(text)
+    if is_alive and not _is_there(kept["root"], kept.get("place")):
+        return _ANYWHERE._replace(path=path, alone=kept.get("alone", False) is True)
     record = SandboxRecord(
         path=path,
         root=kept["root"],
@@ -188,23 +203,47 @@ def _has_processes(record: str) -> bool:
     """Whether a command still runs whose process has died: the kernel ends it a moment after the lock is free."""
     try:
         with open(_processes_file(record)) as file:
-            namespaces = {int(line) for line in file}
-    except (OSError, ValueError):
+            first = [line.split() for line in file]
+    except OSError:
         return False
     until = time.monotonic() + _ENDING
-    while True:
-        numbers = filter(str.isdigit, os.listdir("/proc"))
-        if not any(_namespace_of(each) in namespaces for each in numbers):
-            return False
+    while any(_start_of(pid) == start for pid, start in first):
         if time.monotonic() > until:
             return True
         time.sleep(0.002)
+    return False
 
 
-def _namespace_of(pid: str) -> int | None:
+def _start_of(pid: str) -> str:
+    """When a process began, so that it is not taken for a later one of that number; empty if it is gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        facts = file.read().rpartition(")")[2].split()
+        return "" if facts[0] in "ZX" else facts[19]
+    return ""
+
+
+def _place_of(facts: os.stat_result) -> list[int]:
+    return [facts.st_dev, facts.st_ino]
+
+
+def _is_there(root: str, place: object) -> bool:
+    """Whether a directory is where it was: a command of one above may have moved it."""
     with contextlib.suppress(OSError):
-        return os.stat(f"/proc/{pid}/ns/pid").st_ino
-    return None
+        return place is None or _place_of(os.lstat(root)) == place
+    return False
+
+
+@contextlib.contextmanager
+def _unless_full() -> Iterator[None]:
+    """Write a record. Where none can ever be written, nobody has one; on a full disk others have, and rely on ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SandboxError(
+                f"it cannot be written down in '{records_directory()}' that a command runs ({error.strerror}).",
+                remedy="Make room on that disk.",
+            ) from None
 
 
 def _remove(record: str) -> None:
@@ -269,7 +308,8 @@ class StartLock:
         path, until = records_directory(), time.monotonic() + _PATIENCE
         with contextlib.suppress(OSError):
             os.makedirs(path, 0o700, exist_ok=True)
-            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if os.access(path, os.W_OK):  # else nobody has a record there
+                self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         while self._fd is not None:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from hookline.containment.sandbox.paths import outermost
-from hookline.containment.sandbox.quarantine import in_directory, move_aside
+from hookline.containment.sandbox.quarantine import in_directory, move_aside, open_to_us
 
 _ARGUMENTS = {
     **dict.fromkeys(
@@ -54,6 +54,8 @@ def _ensure(directory: str, name: str, *, is_directory: bool) -> None:
     kind = stat.S_ISDIR if is_directory else stat.S_ISREG
     facts = in_directory(directory, name, lambda last, at: os.lstat(last, dir_fd=at))
     if facts is not None and kind(facts.st_mode):
+        if is_directory:
+            open_to_us(f"{directory}/{name}", stat.S_IRWXU)
         return
     if facts is not None:
         move_aside(directory, name)

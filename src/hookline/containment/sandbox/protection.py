@@ -82,9 +82,9 @@ class Protection:
         moved = [] if self.visit is None else map(printable, self.visit.moved)
         return list(moved) if self._keeps else [f"/tmp/{path}" for path in moved]
 
-    def note_processes(self, namespace: int) -> None:
-        """The processes of the command are in this namespace."""
-        self._tree.note_processes(namespace)
+    def note_first(self, pid: int) -> None:
+        """The first process of the command, which the others do not outlive."""
+        self._tree.note_first(pid)
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""

@@ -181,9 +181,7 @@ class WorkTree:
                 self._held = open_directory(self.root)
                 self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
                 self._alone = alone
-                self._inventory = Inventory.begin(
-                    self.root, self._known, self._times, self._named, self._links, alone=alone
-                )
+                self._begin_record()
                 others = self._meet_others()
                 if any(others) or (alone and others) or any(each._on_host for each in self._near()):
                     self._end(is_checked=True)
@@ -228,11 +226,20 @@ class WorkTree:
                 if not self._visits:
                     self._end(is_checked)
 
-    def note_processes(self, namespace: int) -> None:
-        """The processes of a command that runs here are in this namespace."""
+    def _begin_record(self) -> None:
+        """Write down what is there, before the first command runs."""
+        facts = self._known, self._times, self._named, self._links
+        try:
+            self._inventory = Inventory.begin(self.root, self._held, *facts, alone=self._alone)
+        except BaseException:
+            self._end(is_checked=True)
+            raise
+
+    def note_first(self, pid: int) -> None:
+        """The first process of a command that runs here."""
         with self._lock:
             if self._inventory is not None:
-                self._inventory.note_processes(namespace)
+                self._inventory.note_first(pid)
 
     def _end(self, is_checked: bool) -> None:
         """The last command has ended. What could not be checked is checked before the next one, by the record."""
@@ -376,12 +383,13 @@ class WorkTree:
         self._refresh()
         self._known, self._times, self._links, made = {}, {}, {}, self._made
         self._made = {}
-        others = [record for record in self._live_records() if _overlap(record[0], self.root)]
+        near = [record for record in self._live_records() if _overlap(record[0], self.root)]
+        others = [record for record in near if record[0]]  # of the rest nobody knows what was there
         self._overlap = False
         parts = self._parts()
         obeyed = (each.path for each in parts if each.check not in _WRITTEN_OFTEN)
         read_only = {*held, *obeyed}.difference(made, self._stuck)
-        self._own_files(read_only, left_out, can_copy=not others)
+        self._own_files(read_only, left_out, can_copy=not near)
         samples = {
             part
             for part in parts
@@ -747,7 +755,9 @@ def work_tree(root: str) -> WorkTree:
 def used_roots(own: Sequence[TreeVisit | None] = ()) -> list[str]:
     """Where commands can write now, of this process and of others, except for our own visits."""
     trees = list(_trees.values())  # other threads add some
-    used = [tree.root for tree in trees if any(visit not in own for visit in tree._visits)]
+    busy = [tree for tree in trees if any(visit not in own for visit in tree._visits)]
+    # A command of a directory above may have moved it.
+    used = [os.readlink(f"/proc/self/fd/{tree._held}") for tree in busy]
     return [*used, *(record.root for record in records() if record.is_alive)]
 
 
