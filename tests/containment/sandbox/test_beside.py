@@ -347,13 +347,47 @@ async def test_a_directory_that_a_command_above_has_moved_is_in_use(
     finally:
         running.kill()
         await running.wait()
+    (tmp_path / "other" / "x").mkdir()
+    record = begin(tmp_path / "other" / "x")
+    try:
+        inventory._own.discard(record._path)  # as another process sees it
+        (tmp_path / "other").rename(tmp_path / "elsewhere")
+        assert found(tmp_path / "other" / "x").root == ""
+        (tmp_path / "other").symlink_to("elsewhere")
+        assert found(tmp_path / "other" / "x").root == ""
+    finally:
+        record.end()
+
+
+async def test_what_the_user_changes_elsewhere_stays_while_a_moved_directory_is_used(
+    tmp_path: Path,
+) -> None:
+    """Nobody knows where the commands of another process are, but not every change is theirs."""
+    for name in ("work", "other"):
+        (tmp_path / name).mkdir()
     record = begin(tmp_path / "other")
     try:
         inventory._own.discard(record._path)  # as another process sees it
         (tmp_path / "other").rename(tmp_path / "elsewhere")
-        assert found(tmp_path / "other").root == ""
+        guide = tmp_path / "work" / "AGENTS.md"
+        guide.write_text("one")
+        running = await _start(
+            Sandbox(tmp_path / "work", "required"), "sh", "-c", "echo ready; exec sleep 60"
+        )
+        guide.write_text("two")
+        running.kill()
+        await running.wait()
+        assert guide.read_text() == "two"
     finally:
         record.end()
+
+
+def test_a_process_that_has_ended_is_not_noted(tmp_path: Path) -> None:
+    """A line without a start would be no record of anything."""
+    record = begin(tmp_path)
+    record.note_first(2**30)
+    assert not os.path.exists(record._path.replace(".json", ".processes"))
+    record.end()
 
 
 async def test_a_second_mount_of_a_directory_is_the_same_directory(

@@ -418,12 +418,16 @@ class BubblewrapCommand(RunningCommand):
 
     async def _start(self) -> BubblewrapCommand:
         """Start it: the sandbox first, which then waits until its limits are set."""
-        self._status, said = os.pipe()
-        made, theirs = socket.socketpair()
+        try:
+            self._status, said = os.pipe()
+            made, theirs = socket.socketpair()
+            nothing = os.open(null_device(), os.O_RDONLY)
+        except OSError as error:  # too many files are open
+            self._arrangement.give_back()
+            raise SandboxError(f"the sandbox could not be started ({error}).") from None
         made.send(
             b"1"
         )  # what it reads when it is made. It closes its end then, and we hear of that
-        nothing = os.open(null_device(), os.O_RDONLY)
         program, *words = self._arrangement.argv
         reports = ["--json-status-fd", str(said), "--block-fd", str(theirs.fileno())]
         argv = [*self._arrangement.around, program, *reports, *words]

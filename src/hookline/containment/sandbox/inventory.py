@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hookline.containment.sandbox.directory_entries import Identity, identity_of
+from hookline.containment.sandbox.quarantine import facts_of
 from hookline.errors import SandboxError
 from hookline.own_directories import state_directory
 
@@ -88,12 +89,16 @@ class Inventory:
 
     def note_first(self, pid: int) -> None:
         """The first process of a command. It may end a moment after we do, and the others of the command before it."""
+        start = _start_of(str(pid))
+        if not start:  # it has ended already, and the others with it
+            return
         with _unless_full():
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(_processes_file(self._path), flags, _MODE)
             try:
-                line = f"{pid} {_start_of(str(pid))}\n".encode()
+                line, before = f"{pid} {start}\n".encode(), os.fstat(fd).st_size
                 if os.write(fd, line) != len(line):
+                    os.ftruncate(fd, before)
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             finally:
                 os.close(fd)
@@ -203,7 +208,7 @@ def _has_processes(record: str) -> bool:
     """Whether a command still runs whose process has died: the kernel ends it a moment after the lock is free."""
     try:
         with open(_processes_file(record)) as file:
-            first = [line.split() for line in file]
+            first = [words for line in file if len(words := line.split()) == 2]
     except OSError:
         return False
     until = time.monotonic() + _ENDING
@@ -229,7 +234,8 @@ def _place_of(facts: os.stat_result) -> list[int]:
 def _is_there(root: str, place: object) -> bool:
     """Whether a directory is where it was: a command of one above may have moved it."""
     with contextlib.suppress(OSError):
-        return place is None or _place_of(os.lstat(root)) == place
+        facts = facts_of("/", root)  # a link on the way leads to another place
+        return place is None or (facts is not None and _place_of(facts) == place)
     return False
 
 
@@ -239,10 +245,10 @@ def _unless_full() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO):
             raise SandboxError(
                 f"it cannot be written down in '{records_directory()}' that a command runs ({error.strerror}).",
-                remedy="Make room on that disk.",
+                remedy="Make room on that disk, or close files.",
             ) from None
 
 
@@ -331,6 +337,7 @@ class StartLock:
     def give_back(self) -> None:
         """Let others have it. May be called again."""
         if self._fd is not None:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
             os.close(self._fd)
             self._fd = None
 

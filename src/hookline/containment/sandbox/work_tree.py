@@ -476,10 +476,17 @@ class WorkTree:
         each of them whether it is to be alone.
         """
         others: list[bool] = []
+        elsewhere: list[bool] = []
         for record in records():
-            if record.is_alive and _overlap(record.root, self.root):
-                record.mark()
-                others.append(record.alone)
+            if not record.is_alive or not _overlap(record.root, self.root):
+                continue
+            if (
+                not record.root
+            ):  # nobody knows where: no reason to take what the user changes here for a command's
+                elsewhere.append(record.alone)
+                continue
+            record.mark()
+            others.append(record.alone)
         for tree in self._near():
             if tree is not self and tree._held >= 0:
                 tree._overlap = True
@@ -487,12 +494,20 @@ class WorkTree:
         self._overlap = self._overlap or bool(others)
         if self._inventory is not None and self._inventory.is_marked:
             self._overlap = True
-        return others
+        return others + elsewhere
+
+    @property
+    def _place(self) -> str:
+        """Where the directory is now: a command of one above may have moved it."""
+        with contextlib.suppress(OSError):
+            if self._held >= 0:
+                return os.readlink(f"/proc/self/fd/{self._held}")
+        return self.root
 
     def _near(self) -> list[WorkTree]:
         """The trees of this process here, above and below."""
         trees = list(_trees.values())  # other threads add some
-        return [tree for tree in trees if _overlap(tree.root, self.root)]
+        return [tree for tree in trees if _overlap(tree._place, self._place)]
 
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
@@ -756,9 +771,10 @@ def used_roots(own: Sequence[TreeVisit | None] = ()) -> list[str]:
     """Where commands can write now, of this process and of others, except for our own visits."""
     trees = list(_trees.values())  # other threads add some
     busy = [tree for tree in trees if any(visit not in own for visit in tree._visits)]
-    # A command of a directory above may have moved it.
-    used = [os.readlink(f"/proc/self/fd/{tree._held}") for tree in busy]
-    return [*used, *(record.root for record in records() if record.is_alive)]
+    return [
+        *(tree._place for tree in busy),
+        *(record.root for record in records() if record.is_alive),
+    ]
 
 
 def is_obeyed(root: str, path: str) -> bool:
