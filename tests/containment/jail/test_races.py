@@ -55,9 +55,11 @@ def exchange(root: Path, name: str, plain: str, link: str) -> Callable[[int], No
 
 
 def reads(jail: FileJail, path: str) -> dict[bytes, int]:
-    """What was read, and how often; b'' stands for an error."""
+    """What was read, and how often; b'' stands for an error. It goes on until the plain thing was there, too."""
     seen: dict[bytes, int] = {}
-    for _ in range(ROUNDS):
+    for number in range(50 * ROUNDS):
+        if number >= ROUNDS and b"harmless" in seen:
+            break
         try:
             found = jail.read_bytes(path)
         except FileJailError:
@@ -74,7 +76,7 @@ def test_a_directory_that_turns_into_a_link(jail: FileJail, root: Path) -> None:
     with swapping(swap):
         seen = reads(jail, "d/secret.txt")
     assert SECRET not in seen
-    assert sum(seen.values()) == ROUNDS
+    assert sum(seen.values()) >= ROUNDS
     assert seen.get(b"harmless", 0) > 0
 
 
