@@ -3,12 +3,14 @@
 - queue: many runs are submitted in bulk and driven by one worker.
 - throughput: runs of four steps with one call each, with one and two workers, and the CPU time of each run.
 - waiting: what a worker uses while many runs wait for answers.
+- takeover: how long a run stands still when its worker is killed, and how long a cancellation takes.
 - chaos: the test of tests/workers/test_chaos.py with many runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import subprocess
 import sys
@@ -16,9 +18,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hookline import Agent, AgentBuilder, AgentState, HookOutcome, RunStatus, tool
+from hookline.journal import RunTakenUp, post_cancel
 from hookline.testing import Scripted, ScriptedDriver, call, say
 from hookline.workers import QueueJournal, Worker
 
@@ -35,12 +40,18 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def make_agents() -> dict[str, Agent]:
-    """`bank` calls a tool three times, `quick` answers at once, `asks` waits for a person."""
+    """`bank` calls a tool three times, `quick` answers at once, `asks` waits for a person, the others for ever."""
 
     @tool
     async def pay(number: int) -> str:
         """Pay."""
         return f"paid {number}"
+
+    @tool(effect="idempotent")
+    async def nap() -> str:
+        """Sleep."""
+        await asyncio.sleep(86_400)
+        return "awake"
 
     def turn(state: AgentState) -> Scripted:
         return call("pay", number=state.step_count) if state.step_count < STEPS else say("done")
@@ -50,8 +61,19 @@ def make_agents() -> dict[str, Agent]:
 
     asks = builder(turn)
     asks.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
+    naps = AgentBuilder().with_driver(ScriptedDriver([call("nap")])).with_tools(nap)
+    thinks = AgentBuilder().with_driver(SlowModel())
     made = {"bank": builder(turn), "quick": builder(say("done")), "asks": asks}
+    made |= {"naps": naps, "thinks": thinks}
     return {name: each.build() for name, each in made.items()}
+
+
+class SlowModel:
+    """Never answers."""
+
+    async def infer(self, request: Any, turn: Any) -> Any:
+        """Wait."""
+        await asyncio.sleep(86_400)
 
 
 class Workers:
@@ -64,11 +86,18 @@ class Workers:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, count: int) -> None:
-        """Start so many workers, and wait until each has driven something."""
+        """Have so many workers, and wait until each has its lock."""
         schema = self.journal.database.schema
         program = [sys.executable, __file__, "--as-worker", self.server.url(), schema]
-        self.processes += [subprocess.Popen(program) for _ in range(count)]
+        while len(self.processes) < count:
+            self.processes.append(subprocess.Popen(program))
         wait(lambda: len(self.journal_locks()) == count)
+
+    def kill_first(self) -> None:
+        """Kill the worker that was started first."""
+        first = self.processes.pop(0)
+        first.kill()
+        first.wait()
 
     def journal_locks(self) -> list[object]:
         """The connections that hold the lock of a worker."""
@@ -80,6 +109,11 @@ class Workers:
         """How many runs are so."""
         query = f"SELECT count(*) FROM {self.journal.database.schema}.runs WHERE status = %s"
         return int(self.server.ask(query, status.value)[0][0])
+
+    def is_taken_up(self, run_id: str) -> bool:
+        """Whether a second worker drives the run now."""
+        records = self.journal.read_sync(run_id)
+        return sum(isinstance(each, RunTakenUp) for each in records) > 1
 
     def cpu_seconds(self) -> float:
         """What the workers have used so far."""
@@ -182,6 +216,29 @@ def _cpu_of_a_minute(work: Workers) -> float:
     return work.cpu_seconds() - before
 
 
+def measure_takeover(runs: int) -> None:
+    """A worker is killed while a tool or a model of its run waits, and the run is cancelled on the next worker."""
+    taken: list[float] = []
+    cancelled: list[float] = []
+    with workers() as work:
+        work.start(1)
+        for number in range(runs):
+            run_id = work.journal.submit_sync("thinks" if number % 2 else "naps", "Wait.")
+            wait(lambda: work.count(RunStatus.RUNNING) == 1)
+            time.sleep(0.5)  # it waits for its tool or its model by now
+            work.start(2)
+            work.kill_first()
+            taken.append(wait(partial(work.is_taken_up, run_id)))
+            time.sleep(0.5)
+            asyncio.run(post_cancel(work.journal, run_id, by="benchmark"))
+            cancelled.append(wait(lambda: work.count(RunStatus.RUNNING) == 0))
+    for what, seconds in (
+        ("a killed worker's run continues", taken),
+        ("a run is cancelled", cancelled),
+    ):
+        print(f"{what} after {min(seconds):.2f} to {max(seconds):.2f} s, {runs} times")
+
+
 def measure_chaos(runs: int) -> None:
     """Runs of many kinds, while workers are killed, connections cut and the server crashes."""
     server = PostgresServer()
@@ -210,6 +267,7 @@ PARTS: dict[str, tuple[Callable[[int], None], int]] = {
     "queue": (measure_queue, 10_000),
     "throughput": (measure_throughput, 1_000),
     "waiting": (measure_waiting, 1_000),
+    "takeover": (measure_takeover, 20),
     "chaos": (measure_chaos, 500),
 }
 
