@@ -53,7 +53,7 @@ def test_no_kill_at_a_record_or_a_commit_loses_or_repeats_anything(tmp_path: Pat
     command = [sys.executable, str(SUPPORT / "kill_everywhere.py"), str(tmp_path), str(EVERY)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     report: dict[str, Any] = json.loads(done.stdout)
-    assert [words for each in report.values() for words in each["wrong"]] == []
+    assert [words for each in report.values() for words in each["wrong"]] == [], done.stderr
     assert len(report) == 11
     assert min(each["deaths"] for each in report.values()) >= 60 // EVERY
 
@@ -67,7 +67,7 @@ def test_no_kill_loses_or_repeats_anything_in_postgresql(
     database = {**os.environ, "HOOKLINE_DATABASE_URL": postgres.url()}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=database)
     report: dict[str, Any] = json.loads(done.stdout)
-    assert [words for each in report.values() for words in each["wrong"]] == []
+    assert [words for each in report.values() for words in each["wrong"]] == [], done.stderr
     assert len(report) == 11
     assert min(each["deaths"] for each in report.values()) >= 2
 

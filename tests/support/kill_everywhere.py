@@ -22,7 +22,12 @@ from typing import Any, NamedTuple
 
 from hookline import AgentBuilder, ErrorPolicy, HookOutcome, ToolContext, replay, tool
 from hookline.capabilities import Subagent, Subagents
-from hookline.errors import RateLimitError, RunInUseError
+from hookline.errors import (
+    RateLimitError,
+    RunInUseError,
+    SessionConflictError,
+    SessionError,
+)
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import JournalStore, PostgresJournal, SQLiteJournal, StepFinished, story_of
 from hookline.sessions import Sessions
@@ -264,7 +269,13 @@ async def drive_session(life: Life, agent: Any) -> None:
     known = [info for info in await life.journal.sessions() if info.id == RUN]
     session = await sessions.get(RUN) if known else await sessions.create(id=RUN)
     if session.unfinished:
-        await session.resume_run(agent)
+        try:
+            await session.resume_run(agent)
+        except SessionError:
+            session = await sessions.get(RUN)
+            if session.unfinished:
+                raise
+            # The server has committed what the dead process had sent last, and its run is over.
     for prompt in PROMPTS:
         if prompt not in [message.text for message in session.state.messages]:
             await session.run(agent, prompt)
@@ -324,7 +335,8 @@ async def live(life: Life, scenario: Scenario) -> None:
         try:
             await scenario.drive(life, agent)
             break
-        except RunInUseError:  # a server may need a moment to see that the one before is dead
+        except (RunInUseError, SessionConflictError):
+            # A server may need a moment to see that the one before is dead.
             await asyncio.sleep(0.01)
     await life.journal.close()
 
