@@ -190,9 +190,8 @@ def _describe(entry: RunInfo, record: Record) -> RunInfo:
         case EffectStarted() if record.status_before is not None:
             return replace(entry, status=record.status_before)
         case HookRan() | HooksPassed() if record.point in _AT_START and entry.status in _WAITING:
-            return replace(
-                entry, status=RunStatus.RUNNING
-            )  # the effect is made, and the run begins
+            # The effect is made, and the run begins.
+            return replace(entry, status=RunStatus.RUNNING)
         case SessionCreated():
             entry = replace(entry, kind="session", session_id=record.session_id)
             return replace(entry, prompt=_shorten(record.title), status=_OPEN)

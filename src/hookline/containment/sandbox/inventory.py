@@ -186,7 +186,9 @@ def _read(path: str) -> SandboxRecord | None:
     return record
 
 
-_ANYWHERE = SandboxRecord("", "", {}, {}, [], {}, False, True)
+_ANYWHERE = SandboxRecord(
+    path="", root="", known={}, times={}, named=[], links={}, alone=False, is_alive=True
+)
 """What is assumed of a process that has written nothing down."""
 
 

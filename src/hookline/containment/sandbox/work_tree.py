@@ -480,9 +480,8 @@ class WorkTree:
         for record in records():
             if not record.is_alive or not _overlap(record.root, self.root):
                 continue
-            if (
-                not record.root
-            ):  # nobody knows where: no reason to take what the user changes here for a command's
+            if not record.root:
+                # Nobody knows where: no reason to take what the user changes here for a command's.
                 elsewhere.append(record.alone)
                 continue
             record.mark()
