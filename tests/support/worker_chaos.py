@@ -471,21 +471,16 @@ def _hooks(records: dict[str, list[Record]], folder: Path) -> Iterator[str]:
 def _started_once(records: dict[str, list[Record]], folder: Path) -> Iterator[str]:
     """What a hook starts once is never done twice: not even if the process dies before the answer is committed."""
     done = Counter(line.what for line in lines(folder, "once"))
-    started: Counter[str] = Counter()
-    for run_id, of_run in records.items():
-        part: set[str] = set()
-        for each in of_run:
-            if isinstance(each, RunFinished):  # after a pause hooks are asked anew
-                started.update(part)
-                part.clear()
-            elif isinstance(each, EffectStarted):
-                step = each.step if each.point in IN_STEPS else ""
-                about = each.call_id if each.point in IN_STEPS else ""
-                part.add(f"{each.point} {run_id} {step} {about}")
-        started.update(part)
-    for what, times in done.items():
-        if times > started[what]:
-            yield f"{what}: done {times} times, started {started[what]} times"
+    started = Counter(
+        f"{each.point} {run_id} {step} {about}"
+        for run_id, of_run in records.items()
+        for each in of_run
+        if isinstance(each, EffectStarted)
+        for step, about in [(each.step, each.call_id) if each.point in IN_STEPS else ("", "")]
+    )
+    for what, times in (done | started).items():
+        if times > 1 or what not in started:
+            yield f"{what}: done {done[what]} times, started {started[what]} times"
     if done.total() < 0.9 * started.total():
         yield f"only {done.total()} of {started.total()} effects that were started were done"
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,9 +33,7 @@ from hookline.journal import (
     EffectStarted,
     ModelConsulted,
     Record,
-    RunFinished,
     RunQueued,
-    RunReopened,
     RunStarted,
     ToolProgress,
 )
@@ -63,11 +61,13 @@ C = TypeVar("C", bound=AgentContext)
 class HookServices:
     """What the hooks of one run may have done. They reach it as `ctx.run`."""
 
-    __slots__ = ("_effects", "_part", "_run", "_times")
+    __slots__ = ("_effects", "_run", "_times")
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._part, self._effects = _effects_on_record(run.durable.records)
+        self._effects = {
+            _key_of(each) for each in run.durable.records if isinstance(each, EffectStarted)
+        }
         self._times: dict[tuple[int | None, str], int] = {}
 
     def _next(self, name: str) -> int:
@@ -175,7 +175,7 @@ class HookServices:
             call_id=call.id if call is not None else run.call_id,
             status_before=_status_before(run) if run.is_beginning else None,
         )
-        key = _key_of(self._part, run.durable.as_written(started))
+        key = _key_of(run.durable.as_written(started))
         if run.source.is_replay or run.durable.is_after_loss or key in self._effects:
             return False
         self._effects.add(key)
@@ -206,27 +206,13 @@ class HookServices:
         return result if run.setup.redact is None else result_without(result, run.setup.redact)
 
 
-_Effect: TypeAlias = tuple[int, str, str, int | None, str]
-"""The part of the run, from its start or a pause to the next; the point, the name, the step and the call."""
+def _key_of(effect: EffectStarted) -> tuple[str, str, int | None, str]:
+    """As it is on record: the name may have been redacted.
 
-
-def _effects_on_record(records: Sequence[Record]) -> tuple[int, set[_Effect]]:
-    """The part of a run that begins or continues now, and what hooks had started in all its parts."""
-    ends: list[int] = []
-    found: set[_Effect] = set()
-    for record in records:
-        if isinstance(record, RunFinished):
-            ends.append(record.seq)
-        elif isinstance(record, RunReopened):
-            ends = [each for each in ends if each < record.records]
-        elif isinstance(record, EffectStarted):
-            found.add(_key_of(len(ends), record))
-    return len(ends), found
-
-
-def _key_of(part: int, effect: EffectStarted) -> _Effect:
-    """As it is on record: the name may have been redacted."""
-    return part, effect.point, effect.name, effect.step, effect.call_id
+    It is the same before and after a pause. A process may die between the pause of a child and that of its parent, and
+    then the child's hooks are asked again though nobody has answered.
+    """
+    return effect.point, effect.name, effect.step, effect.call_id
 
 
 def _status_before(run: Run) -> RunStatus:
