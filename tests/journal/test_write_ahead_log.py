@@ -62,7 +62,6 @@ def test_a_whole_log_is_read_to_its_end(tmp_path: Path, page_size: int) -> None:
     """Whatever the size of a page."""
     path = make_log(tmp_path, page_size=page_size)
     report = read_log(str(path))
-    assert report is not None
     assert report == LogReport(frames=frames_of_sqlite(path))
     assert report.frames > 8
 
@@ -108,7 +107,6 @@ def test_a_log_without_its_header_has_pages_of_the_size_of_its_database(
     log = path.with_name("killed.db-wal")
     log.write_bytes(bytes(32) + log.read_bytes()[32:])
     report = read_log(str(path))
-    assert report is not None
     assert not report.is_header_valid
     assert report.is_damaged
 
@@ -136,8 +134,6 @@ def test_a_killed_transaction_is_no_damage(tmp_path: Path) -> None:
     connection.execute("INSERT INTO t VALUES (1)")
     after = read_log(str(path))
     connection.close()
-    assert during is not None
-    assert after is not None
     assert during.frames > 20
     assert not during.may_be_damaged
     assert not after.may_be_damaged
@@ -156,7 +152,6 @@ def test_a_log_that_begins_again_is_no_damage(tmp_path: Path) -> None:
     size = log_size(str(path))
     report = read_log(str(path))
     connection.close()
-    assert report is not None
     assert report.frames < (size - 32) // FRAME
     assert not report.may_be_damaged
 

@@ -292,7 +292,12 @@ def set_log_aside(path: str) -> str:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
         os.rename(kept, log)
-        raise journal_error(error, path, "opened") from error
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise journal_error(error, path, "opened") from error
+        raise JournalError(
+            f"the damaged log of the journal '{path}' cannot be set aside: another process reads the journal.",
+            remedy="End that process, and try again.",
+        ) from None
     finally:
         connection.close()
     return kept

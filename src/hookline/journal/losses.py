@@ -48,20 +48,21 @@ class End(NamedTuple):
     """Whether the database is damaged, with its log and without: nothing more can be written to it."""
 
 
-def examine_end(path: str, *, accept_loss: bool = False) -> End:
+def examine_end(path: str, *, is_alone: bool, accept_loss: bool = False) -> End:
     """Compare a journal and its log with what was committed. Nothing is written.
 
-    Raises JournalError when the log is gone, unless that loss is accepted too.
+    The log itself is read only if nobody else writes to the journal. Raises JournalError when the log is gone, unless
+    that loss is accepted too.
     """
     if not os.path.exists(path) or not os.path.getsize(path):
         return End()
     had_log = log_size(path) > 0
-    log = read_log(path)
+    log = read_log(path) if is_alone else LogReport()
     known = read_commits(path)
     try:
         connection = open_for_reading(path, of_any_version=True)
     except JournalError as error:
-        if log is not None and log.has_rest:
+        if log.has_rest:
             end = _compare(path, known, [error.message.removesuffix(".")], _BROKEN)
             if end.is_better_alone:
                 return end
@@ -82,11 +83,11 @@ def examine_end(path: str, *, accept_loss: bool = False) -> End:
         if version < _WITH_COMMITS:
             return End(tuple(losses))
         # A run that is not found would begin again. To look at the whole of a large file each time would take too long.
-        is_doubtful = had_log and (bool(losses) or log is None or log.has_rest)
-        with_log = _look_at(tables, known, whole=is_doubtful)
+        is_doubtful = had_log and is_alone and (bool(losses) or log.has_rest)
+        with_log = _look_at(path, tables, known, whole=is_doubtful)
     if with_log.is_whole and not losses:
         return End()
-    if had_log:
+    if had_log and is_alone:
         return _compare(path, known, losses, with_log)
     losses += [_DAMAGED] * with_log.is_damaged
     return End(tuple(losses), is_broken=with_log.is_broken)
@@ -115,7 +116,7 @@ def _compare(path: str, known: KnownCommits, losses: list[str], with_log: _View)
     """What is lost, and whether more is there without the log."""
     try:
         with closing(open_alone(path)) as connection:
-            alone = _look_at(Tables(connection, path), known, whole=True)
+            alone = _look_at(path, Tables(connection, path), known, whole=True)
     except JournalError:
         alone = _BROKEN
     is_better = alone < with_log
@@ -126,15 +127,18 @@ def _compare(path: str, known: KnownCommits, losses: list[str], with_log: _View)
     return End(tuple(losses), (), is_better, min(alone, with_log).is_broken)
 
 
-def _look_at(tables: Tables, known: KnownCommits, *, whole: bool) -> _View:
+def _look_at(path: str, tables: Tables, known: KnownCommits, *, whole: bool) -> _View:
     """A journal as one connection sees it: all of it, or only the list of runs with its indexes."""
     try:
         is_damaged = bool(tables.file_damage("" if whole else "runs"))
         is_broken = is_damaged and bool(tables.file_damage(with_indexes=False))
-        missing = sum(
-            not (tables.has_commit(each) and tables.has_last_batch(each)) for each in known.commits
-        )
-        return _View(is_broken, is_damaged, missing, -tables.count_records())
+        missing = [
+            each
+            for each in known.commits
+            if not (tables.has_commit(each) and tables.has_last_batch(each))
+        ]
+        lost = len(_still_named(path, missing))
+        return _View(is_broken, is_damaged, lost, -tables.count_records())
     except JournalError:
         return _BROKEN
 
@@ -149,8 +153,8 @@ def _needs_log(version: int, known: KnownCommits) -> bool:
     return version == 0 or not known.is_whole
 
 
-def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
-    if log is None or not (log.is_damaged or (log.may_be_damaged and not has_commits)):
+def _in_log(log: LogReport, *, has_commits: bool) -> list[str]:
+    if not (log.is_damaged or (log.may_be_damaged and not has_commits)):
         return []
     count = log.hidden_commits
     words = f"{count} commit{'s' * (count != 1)}" if count else "all commits"
@@ -160,15 +164,20 @@ def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
 def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     """What was committed and is not there. The commits must have been read before the tables."""
     missing = [commit for commit in commits if not _has(tables, commit)]
-    if missing:  # a run that was deleted in between is no longer named
-        named = read_commits(path).commits
-        missing = [commit for commit in missing if commit in named]
     return [
         "runs or sessions that were created or deleted last are missing from its list"
         if number == LIST
         else f"{tables.name_of(number)} had {records} records, and the last of them is missing"
-        for number, records, *_ in missing
+        for number, records, *_ in _still_named(path, missing)
     ]
+
+
+def _still_named(path: str, missing: list[Commit]) -> list[Commit]:
+    """Those of the commits that the file still names: a run may have been deleted since it was read."""
+    if not missing:
+        return []
+    named = read_commits(path).commits
+    return [commit for commit in missing if commit in named]
 
 
 def _has(tables: Tables, commit: Commit) -> bool:

@@ -39,6 +39,7 @@ from hookline.journal.tables import (
     add_runs,
     remove_runs,
 )
+from hookline.journal.use import JournalUse
 from hookline.journal.writer import Release, Writer
 
 _log = logging.getLogger("hookline")
@@ -91,22 +92,34 @@ class JournalFile(JournalInSQLite, OpenedJournal):
     def __init__(self, path: str, *, synchronous: Synchronous, accept_loss: bool) -> None:
         self.path = path
         check_path(self.path)
-        self._end = examine_end(self.path, accept_loss=accept_loss)
+        use = JournalUse(path)
         self._readers = Readers(self.path)
         writer: Writer | None = None
-        if is_writable(self.path) and (accept_loss or not self._end.losses):
-            if self._end.is_broken:
-                raise broken_error(self.path, self._end.losses)
-            if self._end.is_better_alone:
-                _log.warning("The damaged log is now '%s'.", set_log_aside(self.path))
-            writer = _open_writer(self.path, synchronous)
-            if self._end.losses:
-                writer.accept_loss()
-                self._end = End()
-        else:
-            self._check_readable()
+        try:
+            self._end = examine_end(self.path, is_alone=use.is_alone, accept_loss=accept_loss)
+            if is_writable(self.path) and (accept_loss or not self._end.losses):
+                writer = self._begin_writing(synchronous)
+                use.share()
+            else:
+                self._check_readable()
+                use.end()
+        except BaseException:
+            _close(self._readers, writer, use)
+            raise
         super().__init__(writer)
-        self._close = weakref.finalize(self, _close, self._readers, writer)
+        self._close = weakref.finalize(self, _close, self._readers, writer, use)
+
+    def _begin_writing(self, synchronous: Synchronous) -> Writer:
+        """Open the writer. What is lost is accepted."""
+        if self._end.is_broken:
+            raise broken_error(self.path, self._end.losses)
+        if self._end.is_better_alone:
+            _log.warning("The damaged log is now '%s'.", set_log_aside(self.path))
+        writer = _open_writer(self.path, synchronous)
+        if self._end.losses:
+            writer.accept_loss()
+            self._end = End()
+        return writer
 
     def __str__(self) -> str:
         return self.path
@@ -179,10 +192,11 @@ def _unknown_commits(path: str) -> str:
     )
 
 
-def _close(readers: Readers, writer: Writer | None) -> None:
+def _close(readers: Readers, writer: Writer | None, use: JournalUse) -> None:
     readers.close()  # first: only the last connection to close can put the log into the file
     if writer is not None:
         writer.close()
+    use.end()
 
 
 def _vacuum(connection: sqlite3.Connection) -> None:

@@ -29,7 +29,6 @@ own 4,096 bytes, a step of a model that waits takes a tenth more. With 1,024 mos
 _WORD = 0xFFFFFFFF
 _APART = 96
 """Bits between two sums in one integer. A sum of products of words is shorter than that."""
-_TRIES = 5
 
 _Sum = tuple[int, int]
 
@@ -73,37 +72,29 @@ class LogReport(NamedTuple):
         return self.hidden_commits > 0 or not self.is_header_valid
 
 
-def read_log(database: str) -> LogReport | None:
-    """Examine the log of a database. None when another process is writing to it all the time."""
-    content = _read_twice(log_file(database))
-    return None if content is None else examine_log(content, _page_size(database))
+def read_log(database: str) -> LogReport:
+    """Examine the log of a database. Nobody writes to it meanwhile."""
+    try:
+        with open(log_file(database), "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return LogReport()
+    report = examine_log(content)
+    if not report.is_header_valid and (size := _page_size(database)) != PAGE_SIZE:
+        return examine_log(content, size)
+    return report
 
 
 def _page_size(database: str) -> int:
-    """Of the pages of a database, as it says itself."""
+    """Of the pages of a database, as it says itself.
+
+    Closing it drops the locks that SQLite has on it in this process: nobody here has it open (see `use.py`).
+    """
     with suppress(OSError, struct.error), open(database, "rb") as file:
         (size,) = struct.unpack(">H", file.read(18)[16:])
         if 512 <= size <= 32768:
             return int(size)
     return PAGE_SIZE
-
-
-def _read_twice(path: str) -> bytes | None:
-    """The log at one moment. A log that is written while it is read could look damaged, so two reads must agree.
-
-    At any one moment the log is as it would be if its writer was killed then, and that is no damage.
-    """
-    before = None
-    for _ in range(_TRIES):
-        try:
-            with open(path, "rb") as file:
-                content = file.read()
-        except FileNotFoundError:
-            content = b""
-        if content == before:
-            return content
-        before = content
-    return None
 
 
 def examine_log(log: bytes, page_size: int = PAGE_SIZE) -> LogReport:

@@ -51,7 +51,7 @@ from hookline.journal.tables import (
     insert_run,
     pack,
 )
-from hookline.journal.write_ahead_log import PAGE_SIZE
+from hookline.journal.write_ahead_log import PAGE_SIZE, log_file
 
 T = TypeVar("T")
 Release: TypeAlias = Callable[[], Future[None] | None]
@@ -368,13 +368,14 @@ class Writer:
     # --- errors ----------------------------------------------------------------------------------------
 
     def _check_in_place(self, now: float) -> None:
-        # SQLite would continue to write to a file that was deleted or moved, and all of it would be lost.
+        # SQLite would continue to write to files that were deleted or moved, and all of it would be lost.
         self._seen_at = now
         if _identity(self._file) != self._identity:
             self._seen_at = -math.inf
             raise JournalError(
-                f"the journal '{self._path}' was deleted, moved or replaced while it was open.",
-                remedy="Put it back, or open the journal again.",
+                f"the journal '{self._path}', or its log, was deleted, moved or replaced while it was open.",
+                remedy="Put it back, or open the journal again. Does the program itself open and close the file? "
+                "That drops the locks of SQLite.",
             )
 
     def _roll_back(self) -> None:
@@ -398,12 +399,14 @@ class Writer:
         )
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def _identity(path: str) -> list[tuple[int, int]]:
+    """Which file a journal is, and which one its log; nothing in memory."""
+    found: list[tuple[int, int]] = []
+    for each in (path, log_file(path)) if path else ():
+        with suppress(OSError):
+            facts = os.stat(each)
+            found.append((facts.st_dev, facts.st_ino))
+    return found
 
 
 def _log_pages(path: str) -> int:

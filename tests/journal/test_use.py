@@ -1,0 +1,142 @@
+"""Several users of one journal file: one process examines it, and nobody takes what others write for damage."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hookline.errors import JournalError
+from hookline.journal import SQLiteJournal
+from hookline.journal.use import JournalUse
+from hookline.testing.store_setup import story
+
+LOOK = """
+import sys
+from hookline import SQLiteJournal
+with SQLiteJournal(sys.argv[1]) as journal:
+    print([info.records for info in journal.runs_sync()])
+"""
+BUSY = """
+import sys
+from hookline.testing.store_setup import story
+from hookline import SQLiteJournal
+with SQLiteJournal(sys.argv[1]) as journal:
+    print("ready", flush=True)
+    while True:
+        for number in range(20):
+            claim = journal.claim_sync(f"run-{number}")
+            claim.write(story(f"run-{number}")).result()
+            claim.give_back().result()
+        for number in range(20):
+            journal.delete_sync(f"run-{number}")
+"""
+
+
+def look(path: Path) -> str:
+    """Open and close the journal in another process."""
+    argv = [sys.executable, "-c", LOOK, str(path)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def keep(journal: SQLiteJournal, run_id: str) -> int:
+    """Write a run. Gives the number of its records."""
+    claim = journal.claim_sync(run_id)
+    records = story(run_id)
+    claim.write(records).result()
+    claim.give_back().result()
+    return len(records)
+
+
+def test_a_second_journal_of_the_process_leaves_the_log_to_the_first(tmp_path: Path) -> None:
+    """Its examination would drop the locks of the first, and the next process would delete the log of both."""
+    path = tmp_path / "runs.db"
+    with SQLiteJournal(path) as first:
+        count = keep(first, "one")
+        with SQLiteJournal(path) as second:
+            second.runs_sync()
+            assert look(path) == f"[{count}]"
+            keep(first, "two")
+        assert look(path) == f"[{count}, {count}]"
+        keep(first, "three")
+        assert first.check_sync().ok
+    assert look(path) == f"[{count}, {count}, {count}]"
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_what_another_process_deletes_is_not_lost(tmp_path: Path, accept_loss: bool) -> None:
+    """The journal is opened again and again while runs appear and disappear: nothing is reported, and none accepted."""
+    path = tmp_path / "runs.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, "kept")
+    argv = [sys.executable, "-c", BUSY, str(path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as busy:
+        try:
+            assert busy.stdout is not None
+            assert busy.stdout.readline() == b"ready\n"
+            for _ in range(60):
+                with SQLiteJournal(path, accept_loss=accept_loss) as journal:
+                    journal.claim_sync("probe").give_back().result()
+        finally:
+            busy.kill()
+    with SQLiteJournal(path) as journal:
+        assert journal.check_sync().ok
+    with sqlite3.connect(path) as connection:
+        query = "SELECT count(*) FROM history WHERE event = 'lost'"
+        assert connection.execute(query).fetchone() == (0,)
+
+
+def test_a_log_that_somebody_deletes_is_missed(tmp_path: Path) -> None:
+    """What is written to it afterwards would be gone."""
+    path = tmp_path / "runs.db"
+    journal = SQLiteJournal(path)
+    keep(journal, "one")
+    (tmp_path / "runs.db-wal").unlink()
+    numbers = (f"run-{number}" for number in range(100_000))  # it is not looked for at each commit
+    with pytest.raises(JournalError, match="or its log, was deleted, moved or replaced"):
+        _ = [keep(journal, each) for each in numbers]
+
+
+def test_who_examines_is_alone_and_writers_are_not(tmp_path: Path) -> None:
+    """In one process too. Who only reads is not counted."""
+    path = str(tmp_path / "runs.db")
+    first = JournalUse(path)
+    assert first.is_alone
+    first.share()
+    second, third = JournalUse(path), JournalUse(path)
+    assert not second.is_alone
+    assert not third.is_alone
+    for each in (first, second, third):
+        each.end()
+    last = JournalUse(path)
+    assert last.is_alone
+    last.end()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_does_not_use_the_journal(tmp_path: Path) -> None:
+    """It would be taken for a writer when its parent is dead."""
+    path = str(tmp_path / "runs.db")
+    use = JournalUse(path)
+    use.share()
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(ready[1], b".")
+        os.read(go[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    use.end()
+    try:
+        other = JournalUse(path)
+        assert other.is_alone
+        other.end()
+    finally:
+        os.write(go[1], b".")
+        os.waitpid(child, 0)
+        for end in (*ready, *go):
+            os.close(end)
