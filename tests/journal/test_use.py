@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.errors import JournalError
+from hookline.containment import FileJail
+from hookline.errors import FileKindError, JournalError
 from hookline.journal import SQLiteJournal
 from hookline.journal.use import JournalUse
 from hookline.testing.store_setup import story
@@ -99,6 +100,20 @@ def test_a_log_that_somebody_deletes_is_missed(tmp_path: Path) -> None:
     numbers = (f"run-{number}" for number in range(100_000))  # it is not looked for at each commit
     with pytest.raises(JournalError, match="or its log, was deleted, moved or replaced"):
         _ = [keep(journal, each) for each in numbers]
+
+
+def test_a_file_jail_reads_no_journal_of_its_process(tmp_path: Path) -> None:
+    """To close it would drop the locks, and the next process would delete the log. When it is closed it is a file."""
+    path = tmp_path / "runs.db"
+    with FileJail(tmp_path) as jail:
+        with SQLiteJournal(path) as journal:
+            count = keep(journal, "one")
+            with pytest.raises(FileKindError, match="a journal that this process writes"):
+                jail.read_bytes("runs.db")
+            assert look(path) == f"[{count}]"
+            keep(journal, "two")
+        assert look(path) == f"[{count}, {count}]"
+        assert jail.read_bytes("runs.db").startswith(b"SQLite format 3")
 
 
 def test_who_examines_is_alone_and_writers_are_not(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from hookline.errors import JournalError
 from hookline.journal.last_commits import commits_file
+from hookline.locked_files import add_locked_file, remove_locked_file
 
 try:
     import fcntl
@@ -33,6 +34,8 @@ class JournalUse:
 
     def __init__(self, journal: str) -> None:
         self._pid = os.getpid()
+        self._journal = journal
+        self._locked: tuple[int, int] | None = None
         self._descriptor = _open_commits(journal)
         self.is_alone = True
         """Whether nobody writes to the journal. Until `share` or `end`, nobody else opens it."""
@@ -55,14 +58,20 @@ class JournalUse:
 
     def share(self) -> None:
         """It is examined, and this process writes to it: others may open it too."""
+        self._locked = add_locked_file(self._journal)
         if self.is_alone and self._descriptor >= 0 and fcntl is not None:
             with suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def end(self) -> None:
         """This process does not write to it any more."""
+        if self._pid != os.getpid():
+            return
+        locked, self._locked = self._locked, None
+        if locked is not None:
+            remove_locked_file(locked)
         descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0 and self._pid == os.getpid():
+        if descriptor >= 0:
             _open.discard(descriptor)
             os.close(descriptor)
 

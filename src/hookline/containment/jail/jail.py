@@ -65,6 +65,7 @@ from hookline.errors import (
     NoSuchFileError,
     UsageError,
 )
+from hookline.locked_files import keep_if_locked
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -530,6 +531,9 @@ def _open_root(root: Path) -> int:
 
 def _check_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
     """The descriptor, if what it opens is a plain file that may be used like this."""
+    if keep_if_locked(fd):
+        words = "is a journal that this process writes, and cannot be opened here."
+        raise FileKindError(asked.given, words, code=errno.EBUSY)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
