@@ -150,6 +150,34 @@ async def test_a_handed_answer_that_differs_is_refused_with_the_first(desk: Desk
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [])
 
 
+@pytest.mark.parametrize("child", [False, True])
+@pytest.mark.parametrize("decision", [Decision.allow(), Decision.deny("not today")])
+async def test_the_record_names_who_answered_first(
+    desk: Desk, decision: Decision, *, child: bool
+) -> None:
+    """Whoever resumes with the same answer only repeats it, also for a child."""
+    paused = await desk.agent(PAY, child=child).run("go", run_id="run")
+    (question,) = paused.pending
+    await post_answer(desk.journal, "run", question.id, decision, by="ann")
+    await desk.agent(say("done"), child=child).resume("run", {question.id: decision})
+    records = await desk.journal.read(question.run_id)
+    assert answers(records) == [(decision.answer.value, "inbox: ann")]
+    with pytest.raises(UsageError, match=r"was answered already .* by ann"):
+        await desk.agent(child=child).resume("run", {question.id: Decision.deny("never")})
+    assert (await replay(desk.journal, "run", desk.agent(say("x")))).identical
+
+
+async def test_a_handed_answer_counts_if_the_one_in_the_inbox_is_void(desk: Desk) -> None:
+    """That one is about another call, so nobody has answered before."""
+    paused = await desk.agent(PAY).run("go", run_id="run")
+    void = InboxAnswer(
+        run_id="run", question=QUESTION, fingerprint="x", decision=Decision.deny(), by="ann"
+    )
+    await desk.journal.post(void)
+    result = await desk.agent(say("done")).resume("run", {paused.pending[0].id: True})
+    assert (answers(result.records), desk.paid) == ([("allow", "resume")], [5])
+
+
 async def test_a_late_answer_is_the_same_or_refused(desk: Desk) -> None:
     """Once the run has continued, the record is what an answer is compared with."""
     await desk.agent(PAY).run("go", run_id="run")

@@ -39,6 +39,7 @@ NOT_IN_THE_DATA = {
     ("tool_result", "error_of"),
     ("step", "errors_of"),
     ("step_paused", "errors_of"),
+    ("step_paused", "child_changes"),
     *(("run_queued", name) for name in RunQueued.__struct_fields__),
     *(("run_reopened", name) for name in RunReopened.__struct_fields__),
     *(("effect", name) for name in EffectStarted.__struct_fields__),

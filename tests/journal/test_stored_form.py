@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,23 +12,40 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hookline import AgentBuilder, Decision, HookOutcome, SQLiteJournal, tool
+from hookline import (
+    Agent,
+    AgentBuilder,
+    Decision,
+    HookOutcome,
+    RunStatus,
+    SQLiteJournal,
+    ToolContext,
+    backtest,
+    tool,
+)
 from hookline.journal import (
     CallSettled,
     ErrorRaised,
     HookRan,
+    MemoryJournal,
     Record,
     StepFinished,
     StepPaused,
     StepStarted,
     StoredForm,
 )
+from hookline.journal.stores import LocalStore
 from hookline.playback import replay
 from hookline.state import (
     AssistantMessage,
     Attachment,
+    CallStage,
     ErrorInfo,
+    PendingCall,
+    PendingStep,
     ResultStatus,
     Step,
     ToolCall,
@@ -154,6 +173,128 @@ def test_stored_errors_are_found_by_the_names_that_journals_have() -> None:
     assert paused.pending is not None
     assert (settled.result.error, step.step.errors) == (error, (error,))
     assert (paused.pending.errors, paused.errors_of, step.errors_of) == ((error,), (), ())
+
+
+def test_stored_children_are_found_by_the_names_that_journals_have() -> None:
+    """And by the positions of the calls, of which the first has none here."""
+    form, head = StoredForm(), '"type":"step_paused","run_id":"r","at":1.0'
+    calls = '{"call":{"id":"a","name":"t"},"stage":"settled"},{"call":{"id":"b","name":"t"},"stage":"suspended"%s}'
+    pending = f'"pending":{{"index":0,"text":"","model_calls":[],"calls":[{calls}]}}'
+    first = pending % ',"children":{"b/1":{"state":"{\\"messages\\":[1]}"}}'
+    form.decode(f'{{{head},"seq":4,{first}}}')
+    changes = '{"1":{"b/1":{"state":{"messages":{"1":[2]}}},"b/2":[{"state":"{}"}]}}'
+    paused = form.decode(f'{{{head},"seq":5,{pending % ""},"child_changes":{changes}}}')
+    assert isinstance(paused, StepPaused)
+    assert paused.pending is not None
+    assert [each.children for each in paused.pending.calls] == [
+        None,
+        {"b/1": {"state": '{"messages":[1,2]}'}, "b/2": {"state": "{}"}},
+    ]
+    assert paused.child_changes is None
+
+
+MESSAGES = st.lists(st.sampled_from(["a", "b", LONG]), max_size=5)
+CHILDREN = st.none() | st.dictionaries(
+    st.sampled_from(["k/1", "k/2"]),
+    MESSAGES.map(lambda said: {"state": json.dumps({"messages": said}, separators=(",", ":"))}),
+    min_size=1,
+)
+
+
+@given(st.lists(st.tuples(CHILDREN, CHILDREN) | st.none() | st.just("another"), max_size=8))
+def test_a_pause_is_read_with_the_children_that_it_had(events: list[Any]) -> None:
+    """Whatever became of them since the last pause, in another step or process too."""
+    records: list[Record] = []
+    for seq, event in enumerate(each for each in events if each != "another"):
+        if event is None:
+            records.append(StepStarted("r", seq, 1.0, seq))
+            continue
+        made = [
+            PendingCall(ToolCall(name, "t"), CallStage.SUSPENDED, children=children)
+            for name, children in zip("ab", event, strict=True)
+        ]
+        records.append(StepPaused("r", seq, 1.0, PendingStep(0, "", (), tuple(made))))
+    lines = lines_of(records)
+    at = events.index("another") if "another" in events else 0
+    form, back = StoredForm(), StoredForm()
+    form.see([back.decode(line) for line in lines[:at]])
+    assert [form.encode(record) for record in records[at:]] == lines[at:]
+
+
+def asking_tree(journal: LocalStore, questions: int, depth: int) -> Agent:
+    """An agent whose two children ask so often each, themselves or through a child of their own."""
+
+    @tool
+    async def look(n: int) -> str:
+        """Look."""
+        return f"seen {n}. {LONG}"
+
+    agent = by_step(*(call("look", n=n) for n in range(questions)), say("seen")).with_tools(look)
+    for level in range(depth, 0, -1):
+        agent = delegating(agent.with_id(f"level-{level}").build(), 2 if level == 1 else 1)
+    return (
+        agent.with_id("top")
+        .with_journal(journal)
+        .on_before_tool_use(
+            lambda _: HookOutcome.ask("sure?"), matcher="look", tier="policy", scope="tree"
+        )
+        .build()
+    )
+
+
+def by_step(*turns: Any) -> AgentBuilder:
+    """An agent whose model answers by the step it is asked in, in whatever process."""
+    answer = lambda state: turns[len(state.steps)]  # noqa: E731 - it has no name of its own
+    return AgentBuilder().with_driver(ScriptedDriver([answer] * 99)).with_limits(steps=99)
+
+
+def delegating(inner: Agent, times: int) -> AgentBuilder:
+    """An agent that starts another so often at once."""
+
+    @tool(effect="idempotent")
+    async def delegate(context: ToolContext) -> str:
+        """Hand it on."""
+        return (await context.spawn(inner, "look")).text
+
+    return by_step(calls(*[call("delegate")] * times), say("done")).with_tools(delegate)
+
+
+def exported(journal: LocalStore) -> bytes:
+    """All runs, as they are stored."""
+    file = io.BytesIO()
+    journal.export_lines(None, file)
+    return file.getvalue()
+
+
+def grown(journal: LocalStore, questions: int, depth: int) -> bytes:
+    """What is stored of a run whose children asked so often, one question answered at a time."""
+    run = f"run-{questions}"
+    result = asking_tree(journal, questions, depth).run_sync("go", run_id=run)
+    while result.pending:
+        answers = {result.pending[0].id: True}
+        result = asking_tree(journal, questions, depth).resume_sync(run, answers)
+    assert result.status is RunStatus.COMPLETED
+    assert journal.read_sync(run) == list(result.records)
+    return exported(journal)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_each_pause_of_a_child_adds_the_same(journal: LocalStore, depth: int) -> None:
+    """However long its conversation is: nothing is repeated in the next pause. Ten answers here, and forty."""
+    few = grown(journal, 5, depth)
+    journal.delete_sync("run-5")
+    many = grown(journal, 20, depth)
+    assert len(many) < 4.2 * len(few)
+    # In the run that looked, and in each run above it twice: in the conversation and in the step.
+    assert many.count(b"seen 0.") == 2 * (1 + 2 * depth)
+    played = asyncio.run(replay(journal, "run-20", asking_tree(journal, 20, depth)))
+    assert played.identical, str(played)
+    assert asyncio.run(backtest(journal, asking_tree(journal, 20, depth))).exit_code == 0
+    assert journal.check_sync().ok
+    with MemoryJournal() as other:
+        other.import_lines(io.BytesIO(many))
+        assert exported(other) == many
+        assert other.read_sync("run-20") == journal.read_sync("run-20")
 
 
 @tool

@@ -185,8 +185,9 @@ def children(life: Life) -> AgentBuilder:
 
 
 def subagents(life: Life) -> AgentBuilder:
-    """Two subagents at once, each of which asks and pays."""
-    helper = Subagent("helper", "Helps.", model=Model((call("pay", n=4), say("helped"))))
+    """Two subagents at once, each of which asks and pays, twice."""
+    turns = (call("pay", n=4), call("pay", n=5), say("helped"))
+    helper = Subagent("helper", "Helps.", model=Model(turns))
     spawn = call("spawn_subagent", agent="helper", prompt="pay it")
     builder = life.builder(calls(spawn, spawn), call("note", n=1), say("done"))
     builder.on_before_tool_use(

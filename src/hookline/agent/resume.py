@@ -84,13 +84,16 @@ async def resume_from_journal(
         )
         waiting = drop_answered_questions(story.state, known)
         posted = await journal.inbox(run_id)
+        in_inbox = _answers_in_inbox(waiting, posted)
         answers = check_answers(
             waiting,
             decisions,
             definition.toolbox,
-            await _first_answers(journal, waiting, decisions, posted),
+            await _answers_on_record(journal, waiting, decisions) | in_inbox,
             definition.redact,
         )
+        # What is in the inbox already is taken from there: the record names who was first.
+        answers = {key: answer for key, answer in answers.items() if key not in in_inbox}
     except BaseException:
         await durable.close()
         raise
@@ -188,23 +191,24 @@ def _report_version(records: Sequence[Record], definition: Definition) -> None:
         )
 
 
-async def _first_answers(
-    journal: JournalStore,
-    state: AgentState,
-    decisions: Mapping[str, Decision | bool],
-    posted: Sequence[InboxMessage],
+async def _answers_on_record(
+    journal: JournalStore, state: AgentState, decisions: Answers
 ) -> dict[str, FirstAnswer]:
-    """The answers that the questions of `decisions` have already: on record, or in the inbox if they wait."""
-    waiting = {each.id: each for each in state.pending}
-    first: dict[str, FirstAnswer] = {}
-    if isinstance(decisions, Mapping) and not decisions.keys() <= waiting.keys():
-        first |= (await Questions.read(journal, state.run_id)).answered
-    for message in posted:
-        if isinstance(message, InboxAnswer):
-            approval = waiting.get(message.question)
-            if approval is not None and approval.fingerprint == message.fingerprint:
-                first[message.question] = FirstAnswer(message.decision, message.who)
-    return first
+    """The answers to the questions of the run; none if all `decisions` are about questions that wait."""
+    waiting = {each.id for each in state.pending}
+    if not isinstance(decisions, Mapping) or decisions.keys() <= waiting:
+        return {}
+    return (await Questions.read(journal, state.run_id)).answered
+
+
+def _answers_in_inbox(state: AgentState, posted: Sequence[InboxMessage]) -> dict[str, FirstAnswer]:
+    """The answers to questions that wait."""
+    waiting = {(each.id, each.fingerprint) for each in state.pending}
+    return {
+        each.question: FirstAnswer(each.decision, each.who)
+        for each in posted
+        if isinstance(each, InboxAnswer) and (each.question, each.fingerprint) in waiting
+    }
 
 
 async def _take_posted(

@@ -349,6 +349,8 @@ class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_pa
     """Only in a store: results that have nothing but the id of a call are those of the `tool_result` records."""
     errors_of: tuple[int, ...] = ()
     """Only in a store: the errors of the step so far are those of the records with these numbers."""
+    child_changes: dict[str, Any] | None = None
+    """Only in a store: what has changed in the children of each call since the record of the last pause of the step."""
 
 
 class ChildStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="child_started"):

@@ -5,17 +5,22 @@ its step names the call and leaves out the result, its files and the message abo
 the record of the hook. An error is in the first record that has it: the `error` record, or the `tool_result` record
 where hooks could have withheld its words. Rejected: records that leave it out in memory too, because every listener
 would have to put them together again.
+
+Of the child runs of a step that pauses again, only what has changed since its last pause is written. Rejected: to name
+the records that a child has of its own. They hold all of it, but then one run could not be read without others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from hookline.journal.json_changes import apply_changes, find_changes
 from hookline.journal.record import (
     CallSettled,
     ErrorRaised,
@@ -26,7 +31,15 @@ from hookline.journal.record import (
     StepStarted,
 )
 from hookline.journal.record_json import PLAIN_RECORDS, decode, encode, encode_readable
-from hookline.state import ErrorInfo, Message, PendingCall, ToolMessage, ToolResult, tool_message
+from hookline.state import (
+    ErrorInfo,
+    Message,
+    PendingCall,
+    PendingStep,
+    ToolMessage,
+    ToolResult,
+    tool_message,
+)
 
 _CUT = "\n[cut here: "
 """Where `tool_message` cuts a long text."""
@@ -42,6 +55,8 @@ class StoredForm:
         """What hooks last made of the result of a call, as JSON."""
         self._errors: dict[int, ErrorInfo] = {}
         """Of the step so far, by the number of the record."""
+        self._children: list[Any] = []
+        """Of each call, where the step paused last."""
 
     def see(self, records: Iterable[Record]) -> None:
         """Take note of records that were written before, by somebody else."""
@@ -54,7 +69,7 @@ class StoredForm:
         kind = type(record)
         if kind in PLAIN_RECORDS:
             if kind is StepStarted:
-                self._results, self._given, self._errors = {}, {}, {}
+                self._begin_step()
             return encode(record)
         stored = record
         if kind is StepFinished:
@@ -84,8 +99,13 @@ class StoredForm:
             changes = record.changes  # type: ignore[attr-defined]
             if changes is not None and "execution" in changes:
                 self._given[record.call_id] = changes["execution"]  # type: ignore[attr-defined]
-        elif kind is StepStarted and (self._results or self._given or self._errors):
-            self._results, self._given, self._errors = {}, {}, {}
+        elif kind is StepPaused:
+            self._children = _children_in(record.pending)  # type: ignore[attr-defined]
+        elif kind is StepStarted:
+            self._begin_step()
+
+    def _begin_step(self) -> None:
+        self._results, self._given, self._errors, self._children = {}, {}, {}, []
 
     def _note_error(self, seq: int, error: ErrorInfo | None) -> None:
         if error is not None:
@@ -138,7 +158,10 @@ class StoredForm:
                 for each in pending.calls
             )
             pending = replace(pending, calls=calls)
-        return replace(record, pending=pending, is_short=False, errors_of=())
+        if record.child_changes is not None:
+            children = apply_changes(self._children, record.child_changes)
+            pending = _with_children(pending, children)
+        return replace(record, pending=pending, is_short=False, errors_of=(), child_changes=None)
 
     def _errors_of(self, numbers: Sequence[int]) -> tuple[ErrorInfo, ...]:
         return tuple(self._errors[number] for number in numbers if number in self._errors)
@@ -189,6 +212,10 @@ class StoredForm:
         if pending.errors and (numbers := self._find_errors(pending.errors)):
             pending = replace(pending, errors=())
             record = replace(record, pending=pending, errors_of=numbers)
+        if any(self._children):
+            changes = find_changes(self._children, _children_in(pending))
+            pending = _with_children(pending, [])
+            record = replace(record, pending=pending, child_changes=changes)
         if not self._results:
             return record
         calls: list[PendingCall] = []
@@ -239,6 +266,17 @@ class StoredForm:
             else:
                 named_messages.append(message)
         return tuple(named_results), tuple(named_messages), cuts
+
+
+def _children_in(pending: PendingStep | None) -> list[Any]:
+    """The children of each call."""
+    return [] if pending is None else [call.children for call in pending.calls]
+
+
+def _with_children(pending: PendingStep, children: Sequence[Any]) -> PendingStep:
+    """The step with these children of its calls, as far as there are any."""
+    each = zip_longest(pending.calls, children[: len(pending.calls)])
+    return replace(pending, calls=tuple(replace(call, children=its) for call, its in each))
 
 
 def _is_cut(message: ToolMessage, result: ToolResult, cuts: dict[str, int]) -> bool:
