@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from plain_store import PlainStore
 
 from hookline import (
     Agent,
@@ -16,7 +18,7 @@ from hookline import (
     ToolContext,
 )
 from hookline.errors import RateLimitError
-from hookline.journal import hooks_in
+from hookline.journal import Record, RunFinished, hooks_in
 from hookline.state import InferenceRequest, InferenceResponse, ResultStatus, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -620,3 +622,33 @@ async def test_a_cancelled_state_can_be_run_again() -> None:
     again = await agent.run("and now?", state=state)
     assert (again.text, again.status) == ("all right", RunStatus.COMPLETED)
     check_transcript(driver.requests[1].messages)
+
+
+class CancelsAtTheEnd(PlainStore):
+    """Cancels the task that writes the end of a run, while it waits for that."""
+
+    async def claim(self, run_id: str) -> Any:
+        claim: Any = await super().claim(run_id)
+        write, task = claim.write, asyncio.current_task()
+
+        def write_and_cancel(records: list[Record]) -> Future[None]:
+            written: Future[None] = write(records)
+            if not any(isinstance(each, RunFinished) for each in records):
+                return written
+            assert task is not None
+            task.cancel()
+            return Future()
+
+        claim.write = write_and_cancel
+        return claim
+
+
+async def test_listeners_hear_of_the_end_when_its_commit_is_cancelled() -> None:
+    """It is written all the same."""
+    told: list[str] = []
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("hi")]))
+    builder.with_journal(CancelsAtTheEnd()).on_event(lambda record: told.append(record.type))
+    agent = builder.build()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(agent.run("go"))
+    assert told[-1] == "result"

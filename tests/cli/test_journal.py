@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from damage import copy_journal
 
 from hookline import SQLiteJournal
 from hookline.cli.exits import Exit
@@ -70,6 +71,54 @@ def test_a_lost_end_is_reported_until_it_is_accepted(place: Any, journal: Path) 
     assert accepted.returncode == 0
     assert "its end was lost, and that was accepted on" in accepted.stdout
     assert place.run("run", "--model", place.script({"say": "Hello."}), "Hi.").returncode == 0
+
+
+def test_what_is_read_of_a_journal_names_its_loss(place: Any, journal: Path) -> None:
+    """Beside the runs that are left."""
+    lose(journal)
+    for words in (["runs"], ["runs", "--all", "--json"], ["show", "last"]):
+        done = place.run(*words)
+        assert done.returncode == 0, done.stderr
+        assert "Hi." in done.stdout
+        assert done.stderr.count("is lost: ") == 1, done.stderr
+        assert "the last of them is missing" in done.stderr
+
+
+def test_a_run_that_is_not_there_may_be_among_what_was_lost(
+    place: Any, journal: Path, tmp_path: Path
+) -> None:
+    """Every command says so, of a log that is damaged from its beginning."""
+    with SQLiteJournal(tmp_path / "lost.db") as opened, SQLiteJournal(journal) as known:
+        (info, *_) = known.runs_sync()
+        claim = opened.claim_sync(info.run_id)
+        claim.write(known.read_sync(info.run_id)).result()
+        claim.give_back().result()
+        path = copy_journal(Path(opened.path), tmp_path / "copy")  # as a killed process leaves it
+    log = path.with_name("lost.db-wal")
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+    for words in (
+        ["show", info.run_id],
+        ["show", "last"],
+        ["cancel", info.run_id],
+        ["approve", info.run_id],
+        ["resume", info.run_id],
+        ["replay", info.run_id],
+        ["backtest", info.run_id],
+        ["runs", "--delete", info.run_id],
+        ["run", "--model", place.script({"say": "Hello."}), "--from", info.run_id, "Hi."],
+    ):
+        done = place.run(*words, "--journal", str(path))
+        assert done.returncode == Exit.FAILED, (words, done.stderr)
+        assert "is lost: runs or sessions that were created" in done.stderr, words
+        assert "it may be among what was lost" in done.stderr, words
+    listed = place.run("runs", "--journal", str(path))
+    assert (listed.returncode, listed.stdout) == (Exit.FAILED, "")
+    assert "no run is left in the journal" in listed.stderr
+    assert "is lost: runs or sessions that were created" in listed.stderr
+    chat = place.run("chat", "--session", "s", "--journal", str(path))
+    assert "is lost: runs or sessions that were created" in chat.stderr
 
 
 def test_resume_accepts_a_loss_when_it_is_told_to(place: Any, journal: Path) -> None:

@@ -60,6 +60,12 @@ def test_messages_are_kept_in_order_for_their_run(store: Any, story: Story) -> N
     assert second.words == "cancelled by bob: late"
 
 
+def test_what_is_no_message_is_refused() -> None:
+    """The error says what is one."""
+    with pytest.raises(UsageError, match=r"takes an InboxAnswer or an InboxCancel"):
+        MemoryJournal().post_sync(object())  # type: ignore[arg-type]
+
+
 def test_the_same_answer_twice_is_one_message(store: Any, story: Story) -> None:
     """Whoever gets no reply posts again."""
     keep(store, story())

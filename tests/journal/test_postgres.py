@@ -35,8 +35,8 @@ from hookline.journal import (
     RunStarted,
 )
 from hookline.journal.inbox import encode_message
+from hookline.journal.postgres import has_password, writer
 from hookline.journal.postgres import schema as tables
-from hookline.journal.postgres import writer
 from hookline.journal.postgres.database import Database
 from hookline.state import ToolResult
 from hookline.testing import Scripted, ScriptedDriver, call, say
@@ -507,6 +507,18 @@ def test_the_password_is_shown_nowhere(postgres: PostgresServer) -> None:
         ),
         f"postgresql://{secret}/{secret}@{secret}@127.0.0.1/agents",
         f"postgresql://ann:{secret}/agents",
+        *(
+            f"{part}='{inner}' port={postgres.port}"
+            for part in ("dbname", "host", "user", "service")
+            for inner in (
+                f"postgresql://ann:{secret}@h/agents",
+                f" postgres://ann:{secret}@h:port/agents",
+                f"host=h password={secret}",
+                f"password={secret} and more",
+            )
+        ),
+        f"postgresql://h/postgresql%3A%2F%2Fann%3A{secret}%40h%2Fagents",
+        f"postgresql://h/agents?dbname=password%3D{secret}",
     )
     for each in wrong:
         with pytest.raises((JournalError, UsageError)) as caught:
@@ -515,6 +527,26 @@ def test_the_password_is_shown_nowhere(postgres: PostgresServer) -> None:
         while seen is not None:
             assert secret not in f"{seen!r}{seen}"
             seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+
+
+@pytest.mark.parametrize("secret", ["password", "sslpassword"])
+def test_every_secret_of_libpq_is_one(secret: str) -> None:
+    """It gives a warning, and is in no message."""
+    url = f"postgresql://ann@h/agents?{secret}=s3cr3t"
+    assert has_password(url)
+    assert not has_password("postgresql://ann@h/agents?passfile=here")
+    error = Database(url, "hookline").journal_error(psycopg.OperationalError("s3cr3t"), "read")
+    assert "s3cr3t" not in str(error)
+
+
+def test_a_refusal_says_where_to_look(postgres: PostgresServer) -> None:
+    """For rights in both places of documentation; a pooler without a free connection only lets wait."""
+    database = Database(postgres.url(), "hookline")
+    refused = database.journal_error(psycopg.errors.InsufficientPrivilege("no"), "read")
+    assert "docs/postgres.md" in str(refused)
+    assert "docs/scaling.md" in str(refused)
+    late = database.journal_error(psycopg.OperationalError("timeout expired"), "reached")
+    assert "the pool of a pooler is not too small (default_pool_size)" in str(late)
 
 
 def test_a_connection_that_is_refused_says_why(
@@ -773,6 +805,26 @@ async def test_a_run_that_is_lost_after_its_last_step_asks_no_hook_at_its_end(
     asked.append("again")
     assert (await build(postgres_journal()).resume("r")).text == "hello"
     assert asked == ["again", "end"]
+
+
+async def test_a_run_that_is_lost_before_its_end_is_written_has_no_result(
+    postgres: PostgresServer, postgres_journal: Make
+) -> None:
+    """Listeners hear of one end: that of the process that wrote it."""
+    told: list[str] = []
+
+    def build(journal: PostgresJournal, *, cuts: bool = False) -> Agent:
+        builder = AgentBuilder().with_driver(ScriptedDriver([say("hello")])).with_journal(journal)
+        builder.on_event(lambda record: told.append(record.type))
+        if cuts:
+            builder.on_execution_end(lambda ctx: end_connections(postgres), name="cuts connections")
+        return builder.build()
+
+    with pytest.raises(RunHandedOverError):
+        await build(postgres_journal(), cuts=True).run("Hello?", run_id="r")
+    assert (told[-1], "result" in told) == ("handed_over", False)
+    assert (await build(postgres_journal()).resume("r")).text == "hello"
+    assert (told[-1], told.count("result")) == ("result", 1)
 
 
 def test_what_happened_after_a_backup_is_in_doubt(

@@ -342,6 +342,13 @@ def names(journal: Store) -> set[str]:
     return {info.run_id for info in journal.runs_sync()}
 
 
+def test_the_child_of_a_failed_run_is_not_deleted_alone(forest: Store) -> None:
+    """A worker can take that run up again."""
+    with pytest.raises(JournalError, match=r"run 'old/child' \(failed\) started it"):
+        forest.delete_sync("old/child/child")
+    assert "old/child/child" in names(forest)
+
+
 def test_a_run_is_deleted_with_its_children(forest: Store) -> None:
     """All that descend from it, and nothing else; its name can be used again."""
     before = names(forest)

@@ -7,6 +7,7 @@ import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,3 +153,10 @@ async def test_memory_is_closed_like_a_file(story: Story) -> None:
     for asked in (journal.read("r"), journal.claim("r"), journal.runs(), journal.check()):
         with pytest.raises(UsageError, match="closed"):
             await asked
+
+
+@pytest.mark.parametrize("given", ["yes", 1, None])
+def test_a_loss_is_accepted_with_true_alone(given: Any, tmp_path: Path) -> None:
+    """What is lost is written over then, so a mistake is refused."""
+    with pytest.raises(UsageError, match=r"accept_loss cannot be .*Give True or False"):
+        SQLiteJournal(tmp_path / "runs.db", accept_loss=given)

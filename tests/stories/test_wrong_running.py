@@ -52,6 +52,13 @@ def test_an_id_that_is_no_text(option: str) -> None:
     )
 
 
+def test_an_empty_id() -> None:
+    """It would be another run each time, and nobody could resume it by that id."""
+    assert refused(lambda: builder().build().run_sync("go", run_id="")) == (
+        "a run id cannot be empty. Give a run_id."
+    )
+
+
 async def test_run_sync_inside_a_loop() -> None:
     """It would block the loop it is in: the error says what to write, and nothing is left unawaited."""
     agent = builder().build()

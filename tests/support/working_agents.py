@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from hookline import Agent, AgentBuilder, AgentState, HookOutcome, tool
+from hookline.capabilities import RunLog
 from hookline.hooks import Next
 from hookline.journal import record
 from hookline.lifecycle import InferenceHookContext
@@ -74,7 +75,7 @@ def make_agents(folder: Path, version: str = "", accepts: Sequence[str] = ()) ->
         return await next(ctx)
 
     thinks = builder()
-    thinks.around_inference(think, name="thinks")
+    thinks.around_inference(think, name="thinks").with_capability(RunLog(folder / "log"))
     soon = builder().with_approval_expiry(0.5)
     soon.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), tier="policy", name="asks")
     late = builder().with_approval_expiry(300)

@@ -178,6 +178,30 @@ def test_a_run_whose_entry_has_ended_is_queued_again(
     assert journal.why_waiting_sync(*journal.runs_sync())["r"].startswith("no live worker")
 
 
+def test_an_entry_that_ends_meanwhile_is_not_queued_again(
+    postgres: PostgresServer, journal: QueueJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker was only slow, and wrote that after its entry was found."""
+    journal.submit_sync("sums", "Add.", run_id="r")
+    set_status(postgres, journal, "PENDING")
+    find = journal._entries
+
+    def find_late(*states: Any) -> Any:
+        found = find(*states)
+        postgres.ask(f"UPDATE {journal.engine_schema}.workflow_status SET status = 'SUCCESS'")
+        return found
+
+    monkeypatch.setattr(journal, "_entries", find_late)
+    assert [each.id for each in asyncio.run(journal.take_over())] == ["r:start"]
+    assert [status for _, status, *_ in entries(postgres, journal)] == ["SUCCESS"]
+
+
+def test_what_is_no_message_is_refused(journal: QueueJournal) -> None:
+    """As in every journal."""
+    with pytest.raises(UsageError, match=r"takes an InboxAnswer or an InboxCancel"):
+        journal.post_sync(object())  # type: ignore[arg-type]
+
+
 def test_no_two_journals_share_the_tables_of_the_queue() -> None:
     """PostgreSQL cuts long names off."""
     assert QueueJournal("postgresql://db/x", schema="a" * 58).engine_schema == "a" * 58 + "_dbos"

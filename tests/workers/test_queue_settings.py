@@ -248,8 +248,11 @@ def test_schedules_submit_runs(postgres: PostgresServer, journal: QueueJournal) 
     journal.set_schedule_sync("daily", "0 0 1 1 *", "bank", "Pay.")
     journal.remove_schedule_sync("often")
     assert [(each.name, each.cron) for each in journal.schedules_sync()] == [("daily", "0 0 1 1 *")]
-    with pytest.raises(UsageError, match="no schedule 'often'"):
+    with pytest.raises(UsageError, match=r"no schedule 'often'\. There are: daily\."):
         journal.remove_schedule_sync("often")
+    journal.remove_schedule_sync("daily")
+    with pytest.raises(UsageError, match=r"no schedule 'daily'\. There are no schedules\."):
+        journal.remove_schedule_sync("daily")
     for cron, zone, words in (
         ("61 * * * *", "UTC", "'61 * * * *' is not a cron line"),
         ("* * * * * *", "UTC", "is not a cron line"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -503,6 +504,33 @@ def test_a_stopped_process_keeps_its_runs(work: Any) -> None:
     first.send_signal(signal.SIGCONT)
     work.wait_for("r", RunStatus.COMPLETED)
     assert {pid for _, pid in work.calls("r")} == {first.pid}
+
+
+def test_a_stopped_process_that_lost_its_run_logs_no_result(work: Any) -> None:
+    """It was about to end the run, which another worker has ended since."""
+    first = work.start()
+    in_tool = work.hold("r", 2)
+    work.journal.submit_sync("thinks", "Pay.", run_id="r")
+    work.wait_for_call("r", 2)
+    in_model = work.hold("r", 100)
+    in_tool.unlink()
+    wait_until(lambda: work.calls("r")[-1][0] == 100, "it waits for the answer")
+    first.send_signal(signal.SIGSTOP)
+    work.postgres.ask(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s",
+        f"hookline % {first.pid}",
+    )
+    in_model.unlink()
+    work.start()
+    work.wait_for("r", RunStatus.COMPLETED)
+    first.send_signal(signal.SIGCONT)
+
+    def events() -> list[str]:
+        lines = (work.folder / "log").read_text().splitlines()
+        return [json.loads(line)["event"] for line in lines]
+
+    wait_until(lambda: "handed_over" in events(), f"the first one leaves it: {work.errors()}")
+    assert events().count("result") == 1
 
 
 def test_a_worker_without_the_agent_leaves_the_run_to_others(work: Any) -> None:

@@ -31,6 +31,7 @@ from hookline.errors import JournalError, RecordError, UnknownRunError, UsageErr
 from hookline.inspection import Finding, explain, lint
 from hookline.journal import Durable, JournalStore, Listener, Record, begin, reopen, story_of
 from hookline.journal.fold import next_state, with_changes
+from hookline.journal.run_info import check_run_id
 from hookline.journal.session import STREAM
 from hookline.state import (
     AgentState,
@@ -366,7 +367,9 @@ def _begin(
         raise UsageError("there is nothing to run: no prompt, and no conversation to continue.")
     if not is_checked:
         check_transcript(state.messages)
-    run_id = _identity(run_id, "run_id") or os.urandom(16).hex()
+    if run_id is None:
+        run_id = os.urandom(16).hex()
+    check_run_id(run_id := _identity(run_id, "run_id"))
     session = _identity(session, "session") or state.session_id or run_id
     return next_state(
         state.freeze(), agent_id=definition.agent_id, run_id=run_id, session_id=session

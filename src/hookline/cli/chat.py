@@ -17,7 +17,7 @@ from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.exits import Exit
 from hookline.cli.guards import Guards, require_guards
-from hookline.cli.journal_location import journal_at, journal_path, new_run_id
+from hookline.cli.journal_location import journal_path, new_run_id, open_journal
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import (
     Invocation,
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_words(arguments)
     flags = flags_of(arguments)
     settings = load_verified(flags, bare=arguments.bare)
-    store = MemoryJournal() if arguments.no_save else journal_at(journal_path(settings))
+    store = MemoryJournal() if arguments.no_save else open_journal(journal_path(settings))
     with store as journal:
         session = _find_session(journal, arguments)
         if session is not None and session.runs:

@@ -9,15 +9,17 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hookline.cli.options import flags_of
-from hookline.cli.terminal import print_text
+from hookline.cli.terminal import print_text, report
 from hookline.config import Layer, Settings, load
 from hookline.config.locations import journal_of
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.journal import JournalStore, RunInfo, RunQueued, SQLiteJournal, outermost
+from hookline.journal.losses import lost_error
 from hookline.journal.write_ahead_log import log_size
 from hookline.own_directories import data_directory
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _DATABASE = "HOOKLINE_DATABASE_URL"
 _NAME_A_JOURNAL = "Name the file of a journal: --journal FILE, HOOKLINE_JOURNAL or `journal` in a configuration file."
+_RESTORE = "Restore the journal from a backup."
 
 
 def journal_path(settings: Settings) -> Path:
@@ -61,6 +64,21 @@ def journal_at(path: Path, *, accept_loss: bool = False) -> SQLiteJournal:
                 remedy="Name another place (HOOKLINE_DATA_DIR, --journal FILE), or record none: --no-save.",
             ) from None
     return SQLiteJournal(path, accept_loss=accept_loss)
+
+
+def open_journal(path: Path) -> SQLiteJournal:
+    """The journal, opened to be read. If its end is lost, that is reported: reading does not fail, and is not all."""
+    journal = journal_at(path)
+    journal.open_sync()
+    if journal.losses:
+        _report_once(str(lost_error(journal.path, journal.losses)))
+    return journal
+
+
+@cache
+def _report_once(words: str) -> None:
+    """A command opens a journal for each run that it names."""
+    report(words)
 
 
 def new_run_id() -> str:
@@ -165,13 +183,20 @@ def find_run(
             remedy=_NAME_A_JOURNAL,
         )
     others = given != "last" and not named
+    has_loss = False
     for journal in journals(here, others=others, accept_loss=accept_loss):
         found = _find_matching(journal, given)
         if len(found) == 1 or (found and given == "last"):
             return journal, found[0].run_id
+        has_loss |= bool(journal.losses)
         journal.close_sync()
         if found:
             raise _unclear(given, found)
+    if has_loss:
+        raise UnknownRunError(
+            f"there is no run '{given}' in what is left of the journal: it may be among what was lost.",
+            remedy=_RESTORE,
+        )
     if given == "last":
         raise UnknownRunError("there is no run here yet.", remedy='Begin with: hookline run "...".')
     raise UnknownRunError(
@@ -183,9 +208,8 @@ def find_run(
 def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator[SQLiteJournal]:
     """The journal of this project, if there is one, and those of all others. A broken other one is reported."""
     if has_journal(here):
-        journal = journal_at(here)
         try:
-            journal.open_sync()
+            journal = open_journal(here)
         except JournalError:
             if not accept_loss:
                 raise
@@ -196,8 +220,7 @@ def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator
         if path == here or not has_journal(path):
             continue
         try:
-            journal = journal_at(path)
-            journal.open_sync()
+            journal = open_journal(path)
         except (JournalError, OSError) as error:
             print_text(f"hookline: skipped: {error}", sys.stderr)
             continue
@@ -206,10 +229,13 @@ def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator
 
 def recorded_runs(settings: Settings, *, others: bool = False) -> list[RunInfo]:
     """The runs of this project, or of all, newest first. Child runs are left out."""
-    found: list[RunInfo] = []
+    found, has_loss = list[RunInfo](), False
     for journal in journals(journal_path(settings), others=others):
         with journal:
             found += outer_runs(journal)
+            has_loss |= bool(journal.losses)
+    if has_loss and not found:
+        raise JournalError("no run is left in the journal.", remedy=_RESTORE)
     return sorted(found, key=lambda info: -info.started_at)
 
 

@@ -14,9 +14,9 @@ from hookline.cli.journal_location import (
     database_of,
     find_in_database,
     find_run,
-    journal_at,
     journal_path,
     open_any_run,
+    open_journal,
     require_journal,
 )
 from hookline.cli.json_output import print_json
@@ -80,7 +80,7 @@ def _find_runs(arguments: argparse.Namespace, settings: Settings) -> tuple[Journ
         named.append(run_id)
     if not named:
         require_journal(settings)
-    return journal_at(path), named
+    return open_journal(path), named
 
 
 async def _backtest(

@@ -118,11 +118,15 @@ class Durable:
         """The run is over, or paused: let others have it."""
 
     def hold(self) -> None:
-        """Hold records back from the listeners: an answer is on record that a hook may still withhold."""
+        """Hold records back from the listeners: a hook may still withhold an answer, or the end may not be written."""
         if self._listeners and self._held is None:
             self._held = []
 
-    def release(self, text: str) -> None:
+    def drop_held(self) -> None:
+        """Pass what was held back to nobody: another process has the run."""
+        self._held = None
+
+    def release(self, text: str = "") -> None:
         """Pass the records that were held back to the listeners, with this text as the answer."""
         held, self._held = self._held, None
         text = text if self._redact is None else self._redact(text)

@@ -65,6 +65,16 @@ class InboxCancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel", omit_
 InboxMessage: TypeAlias = InboxAnswer | InboxCancel
 
 
+def check_message(message: InboxMessage) -> InboxMessage:
+    """Refuse what is no message."""
+    if not isinstance(message, InboxMessage):
+        raise UsageError(
+            f"{message!r} is no message for a run.",
+            remedy="journal.post takes an InboxAnswer or an InboxCancel. post_answer and post_cancel make one.",
+        )
+    return message
+
+
 def _who(message: InboxMessage) -> str:
     """The role stands last: the server wrote it, and the name is what somebody says."""
     return f"{message.by} (database role {message.role})" if message.role else message.by

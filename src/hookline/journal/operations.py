@@ -29,7 +29,7 @@ from hookline.journal.chain import (
     examine,
 )
 from hookline.journal.connection import closed_error, create_private, forked_error
-from hookline.journal.inbox import InboxMessage
+from hookline.journal.inbox import InboxMessage, check_message
 from hookline.journal.jsonl import dump, load
 from hookline.journal.last_commits import commits_file
 from hookline.journal.losses import End
@@ -221,7 +221,7 @@ class Journal(ABC):
 
         Raises UsageError for an answer that differs from the first one to the same question.
         """
-        if not self._add_message(message):
+        if not self._add_message(check_message(message)):
             raise _unknown(message.run_id)
 
     def inbox(self, *run_ids: str) -> list[InboxMessage]:

@@ -124,6 +124,11 @@ class JournalFile(JournalInSQLite, OpenedJournal):
     def __str__(self) -> str:
         return self.path
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What is lost of its end. While there is something, the journal can only be read."""
+        return self._end.losses
+
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile.
 

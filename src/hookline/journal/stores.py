@@ -197,6 +197,10 @@ class SQLiteJournal(OpenedStore):
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
             raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")
+        if not isinstance(accept_loss, bool):  # what is lost is written over
+            raise UsageError(
+                f"accept_loss cannot be {accept_loss!r}.", remedy="Give True or False."
+            )
         self.given = os.path.join(os.getcwd(), path)
         """The path as it was given. Symbolic links in it may lead elsewhere at the next start."""
         self.path = os.path.realpath(path)
@@ -213,11 +217,19 @@ class SQLiteJournal(OpenedStore):
     def _connect(self) -> JournalFile:
         return JournalFile(self.path, synchronous=self._synchronous, accept_loss=self._accepts_loss)
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What is lost of its end, as it was found when it was opened, and not accepted. Empty if nothing is."""
+        return self._file().losses
+
     def vacuum(self) -> int:
         """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
+        return self._file().vacuum()
+
+    def _file(self) -> JournalFile:
         file = self._open()
         assert isinstance(file, JournalFile)
-        return file.vacuum()
+        return file
 
 
 class MemoryJournal(LocalStore):

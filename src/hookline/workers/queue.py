@@ -46,6 +46,7 @@ from hookline.journal import (
     story_of,
 )
 from hookline.journal.chain import Row, StoredRun, anchor, link
+from hookline.journal.inbox import check_message
 from hookline.journal.postgres.database import Connection, Database, ask_one, from_column
 from hookline.journal.postgres.statements import create_run, have_list_alone, lock_key
 from hookline.journal.postgres.store import add_message
@@ -376,7 +377,11 @@ class QueueJournal(WorkersJournal):
         """Submit no more runs of a schedule."""
         with self._transaction() as (_, raw):
             if not delete_schedule(raw, name):
-                raise UsageError(f"there is no schedule '{name}'.")
+                known = ", ".join(each.name for each in read_schedules(raw))
+                raise UsageError(
+                    f"there is no schedule '{name}'.",
+                    remedy=f"There are: {known}." if known else "There are no schedules.",
+                )
 
     remove_schedule_sync = sync_form(remove_schedule)
 
@@ -451,7 +456,7 @@ class QueueJournal(WorkersJournal):
 
         A role that may not write to the queue leaves that to the workers, which look for such messages.
         """
-        queued = (await self.read(message.run_id))[0]
+        queued = (await self.read(check_message(message).run_id))[0]
         if not isinstance(queued, RunQueued) or not queued.queue:
             await super().post(message)
             return

@@ -23,6 +23,7 @@ from hookline._sync import sync_form
 from hookline.agent import Agent
 from hookline.errors import HooklineError, RunInUseError, UnknownRunError, UsageError
 from hookline.journal import InboxMessage, Record, RunQueued, SessionCreated, post_cancel
+from hookline.journal.inbox import check_message
 from hookline.state import RunStatus
 from hookline.workers.base import (
     CLAIM_SECONDS,
@@ -156,7 +157,7 @@ class TemporalJournal(WorkersJournal):
 
     async def post(self, message: InboxMessage) -> None:
         """Keep a message for a run, and have the run driven if it was submitted here."""
-        queued = (await self.read(message.run_id))[0]
+        queued = (await self.read(check_message(message).run_id))[0]
         await super().post(message)
         if is_ours(queued):
             await self._tell(message.run_id, posted=True)

@@ -80,6 +80,7 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
         return await _drive_to_end(run, prompt)
     except RunHandedOverError:
         # Nothing is written: to the journal this process is dead.
+        run.durable.drop_held()
         run.durable.tell(RunHandedOver(run.run_id, len(run.durable.records), run.at))
         raise
 

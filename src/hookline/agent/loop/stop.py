@@ -252,23 +252,34 @@ def _final_response(response: InferenceResponse | None, output: Any) -> Inferenc
 
 
 async def _commit_result(run: Run, result: RunResult) -> RunResult:
-    """The result, once everything is safe; a run whose journal cannot be written has failed, whatever it did."""
+    """The result, once everything is safe; a run whose journal cannot be written has failed, whatever it did.
+
+    Listeners hear the end now: if another process has the run, its end is the one that counts.
+    """
     assert run.commit is not None
     try:
         await run.commit()
     except JournalError as error:
         run.check_claim()
-        if result.status is RunStatus.FAILED:
-            return result
-        ending = Ending(RunStatus.FAILED, StopReason.ERROR, in_words(error))
-        return msgspec.structs.replace(
-            result,
-            state=msgspec.structs.replace(result.state, ending=ending),
-            status=ending.status,
-            stop_reason=ending.stop_reason,
-            error=error,
-        )
+        if result.status is not RunStatus.FAILED:
+            result = _unwritten(result, error)
+    except BaseException:  # cancelled, say: it is written all the same
+        if not run.durable.is_lost:
+            run.durable.release()
+        raise
+    run.durable.release()
     return result
+
+
+def _unwritten(result: RunResult, error: JournalError) -> RunResult:
+    ending = Ending(RunStatus.FAILED, StopReason.ERROR, in_words(error))
+    return msgspec.structs.replace(
+        result,
+        state=msgspec.structs.replace(result.state, ending=ending),
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        error=error,
+    )
 
 
 def _store_ending(run: Run, ending: Ending) -> None:
@@ -363,6 +374,8 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
         else None,
         pending=state.pending,
     )
+    if run.commit is not None:
+        run.durable.hold()
     run.append(finished)
     return msgspec.structs.replace(
         result, state=add_record_count(state, finished), records=tuple(run.durable.records)

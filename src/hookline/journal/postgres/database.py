@@ -19,7 +19,7 @@ from hookline.extras import install_command
 
 try:
     import psycopg
-    from psycopg import conninfo, sql
+    from psycopg import conninfo, pq, sql
 except ImportError:
     raise UsageError(
         "a journal in PostgreSQL needs the package 'psycopg'.",
@@ -56,6 +56,8 @@ _SETTINGS = f"SELECT {', '.join(['set_config(%s, %s, false)'] * (len(_OF_SERVER)
 _NOTIFY_SECONDS = 5.0
 _CLEAR_URL = re.compile(r"[a-z]+://([^@/?]*@)?[^@]*")
 """Its one @, if there is one, ends the user and the password."""
+_SHOWN = ("user", "host", "hostaddr", "port", "dbname", "service")
+"""The parts of a connection string that messages show."""
 
 
 class Database:
@@ -73,7 +75,7 @@ class Database:
         """What must be added to the clock of this machine to have that of the database."""
 
     def __str__(self) -> str:
-        given = {**self._given}
+        given = self._given
         host = given.get("host") or given.get("hostaddr") or ""
         user = f"{given['user']}@" if given.get("user") else ""
         port = f":{given['port']}" if given.get("port") else ""
@@ -156,8 +158,9 @@ class Database:
     def _without_password(self, error: psycopg.Error) -> str:
         primary = error.diag.message_primary or str(error)
         text = " ".join(primary.split()) or type(error).__name__
-        secret = str(self._given.get("password") or "")
-        return text.replace(secret, "***") if secret else text
+        for secret in _secrets_in(self._given):
+            text = text.replace(secret, "***")
+        return text
 
 
 def ask_one(connection: Connection, query: str | sql.Composed, *values: object) -> tuple[Any, ...]:
@@ -186,7 +189,17 @@ def _read_url(url: str | None) -> dict[str, Any]:
     is_clear = _CLEAR_URL.fullmatch(url) or not url.startswith(("postgresql://", "postgres://"))
     if not is_clear or not re.fullmatch(r"[0-9,]*", str(found.get("port") or "")):
         raise _url_error()
+    if any(_is_connection_string(str(found.get(part) or "")) for part in _SHOWN):
+        raise _url_error()
     return found
+
+
+def _is_connection_string(part: str) -> bool:
+    """Whether a part of a connection string is itself one. libpq takes that for a name, and its password with it.
+
+    By its marks: the parser of libpq refuses one with a mistake. A directory of sockets may have any name.
+    """
+    return "://" in part or ("=" in part and not part.startswith("/"))
 
 
 def _url_error() -> UsageError:
@@ -199,8 +212,14 @@ def _url_error() -> UsageError:
 
 
 def has_password(url: str) -> bool:
-    """Whether the password stands in a URL."""
-    return bool(_read_url(url).get("password"))
+    """Whether the password, or another secret, stands in a URL."""
+    return any(_secrets_in(_read_url(url)))
+
+
+def _secrets_in(found: dict[str, Any]) -> list[str]:
+    """The values that libpq itself would hide on a screen."""
+    hidden = [each.keyword.decode() for each in pq.Conninfo.parse(b"") if each.dispchar == b"*"]
+    return [str(found[name]) for name in hidden if found.get(name)]
 
 
 _NOT_PERMITTED = "42501"
@@ -214,7 +233,7 @@ _WORDS = {
     "42P01": ("its tables are not there", "Make them: hookline database migrate."),
     _NOT_PERMITTED: (
         "the role may not do this",
-        "Grant it what docs/postgres.md lists for its task.",
+        "Grant it what docs/postgres.md lists for its task, and docs/scaling.md for queues and workers.",
     ),
     "53": ("the server is out of connections, memory or space", "See the server's log."),
     "55P03": ("another session holds a lock for too long", "See pg_stat_activity, and try again."),
@@ -226,7 +245,8 @@ _WORDS = {
 _OTHER = ("PostgreSQL refused", "See the server's log.")
 _UNREACHABLE = (
     "there is no connection to the server",
-    "Check that it runs and can be reached. If a run was interrupted, resume it: what was committed is there.",
+    "Check that it runs and can be reached, and that the pool of a pooler is not too small (default_pool_size). If a "
+    "run was interrupted, resume it: what was committed is there.",
 )
 
 
