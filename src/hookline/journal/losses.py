@@ -18,7 +18,14 @@ from hookline.journal.connection import (
     open_for_reading,
 )
 from hookline.journal.history import ANY_STEPS
-from hookline.journal.last_commits import LIST, Commit, KnownCommits, read_commits
+from hookline.journal.last_commits import (
+    LIST,
+    NO_COMMIT,
+    UNKNOWN,
+    Commit,
+    KnownCommits,
+    read_commits,
+)
 from hookline.journal.tables import Tables
 from hookline.journal.write_ahead_log import LogReport, log_file, log_size, read_log
 
@@ -159,7 +166,7 @@ def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
 
 def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     """What was committed and is not there. The commits must have been read before the tables."""
-    missing = [commit for commit in commits if not _has(tables, commit)]
+    missing = [commit for commit in commits if not _has(tables, commit, if_unreadable=True)]
     if missing:  # a run that was deleted in between is no longer named
         named = read_commits(path).commits
         missing = [commit for commit in missing if commit in named]
@@ -171,25 +178,29 @@ def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     ]
 
 
-def _has(tables: Tables, commit: Commit) -> bool:
+def _has(tables: Tables, commit: Commit, *, if_unreadable: bool) -> bool:
     try:
         return tables.has_commit(commit)
-    except JournalError:
-        return True  # another kind of damage: check() reports it
+    except JournalError:  # another kind of damage: check() reports it
+        return if_unreadable
 
 
-def most_steps(tables: Tables, known: KnownCommits, number: int, steps: int) -> int:
-    """How many steps a run may have made, of which `steps` are there. Its own last commit says it.
+def most_steps(
+    tables: Tables, known: KnownCommits, number: int, started_at: float, steps: int
+) -> int | None:
+    """How many steps a run may have made, of which `steps` are there; None if it has lost nothing.
 
     What is lost was committed last, so a run whose place was used by another one since has lost something only if that
-    one has.
+    one has. A place that demands nothing was changed together with the list.
     """
     last = known.last_commit(number)
-    if last is not None and last[0] == number:
-        return max(steps, last[3])
-    if last is not None and (not last[1] or _has(tables, last)):
-        return steps
-    return ANY_STEPS
+    if last == UNKNOWN:
+        return ANY_STEPS
+    demanded = last if last.records else known.last_commit(LIST)
+    if last == NO_COMMIT or _has(tables, demanded, if_unreadable=False):
+        return None
+    is_its_own = (last.number, last.started_at) == (number, started_at)
+    return max(steps, last.steps) if is_its_own else ANY_STEPS
 
 
 def lost_error(path: str, losses: tuple[str, ...]) -> JournalError:
