@@ -25,7 +25,7 @@ from damage import (
 )
 
 from hookline.errors import JournalError
-from hookline.journal import InboxCancel, Record, SQLiteJournal
+from hookline.journal import InboxCancel, Record, RunQueued, SQLiteJournal
 from hookline.journal.connection import APPLICATION, MIGRATIONS, newest
 from hookline.journal.history import ANY_STEPS, add_event
 from hookline.journal.last_commits import read_commits
@@ -407,6 +407,8 @@ def test_runs_that_have_ended_and_lost_nothing_are_not_in_doubt(
     stories = {
         "lost": story("lost", steps=2, ending=None),
         "waits": story("waits", steps=2, ending=None),
+        "queued": [RunQueued("queued", 0, 1000.0, agent_id="agent", prompt="hello")],
+        "paused": story("paused", steps=2, ending=RunStatus.PAUSED),
         "child": story("child", steps=2, parent="waits"),
         "failed": story("failed", steps=2, ending=RunStatus.FAILED),
         "taken up": story("taken up", steps=2, ending=RunStatus.FAILED),
@@ -422,7 +424,7 @@ def test_runs_that_have_ended_and_lost_nothing_are_not_in_doubt(
     shutil.copyfile(backup, path)
     with SQLiteJournal(path, accept_loss=True) as journal:
         known = [journal.claim_sync(run_id).steps_before_loss for run_id in stories]
-    assert known == [5, 2, 1, 1, 3, None, None]
+    assert known == [5, 2, 0, 2, 1, 1, 3, None, None]
 
 
 def test_the_steps_that_an_older_version_wrote_of_any_run_are_noted(
