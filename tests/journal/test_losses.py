@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import shutil
@@ -425,6 +426,24 @@ def test_runs_that_have_ended_and_lost_nothing_are_not_in_doubt(
     with SQLiteJournal(path, accept_loss=True) as journal:
         known = [journal.claim_sync(run_id).steps_before_loss for run_id in stories]
     assert known == [5, 2, 0, 2, 1, 1, 3, None, None]
+
+
+def test_an_imported_run_that_nobody_continued_has_lost_nothing(
+    path: Path, tmp_path: Path, story: Story
+) -> None:
+    """Nothing uses its place, whatever is missing from the list."""
+    backup, exported = tmp_path / "backup.db", io.BytesIO()
+    with SQLiteJournal(tmp_path / "other.db") as other:
+        keep(other, story("imported", steps=2, ending=None))
+        other.export_lines("imported", exported)
+    exported.seek(0)
+    with SQLiteJournal(path) as journal:
+        journal.import_lines(exported)
+        journal.backup_sync(backup)
+        keep(journal, story("lost"))
+    shutil.copyfile(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        assert journal.claim_sync("imported").steps_before_loss == 2
 
 
 def test_the_steps_that_an_older_version_wrote_of_any_run_are_noted(

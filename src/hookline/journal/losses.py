@@ -166,7 +166,7 @@ def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
 
 def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     """What was committed and is not there. The commits must have been read before the tables."""
-    missing = [commit for commit in commits if not _has(tables, commit, if_unreadable=True)]
+    missing = [commit for commit in commits if not _has(tables, commit)]
     if missing:  # a run that was deleted in between is no longer named
         named = read_commits(path).commits
         missing = [commit for commit in missing if commit in named]
@@ -178,11 +178,11 @@ def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
     ]
 
 
-def _has(tables: Tables, commit: Commit, *, if_unreadable: bool) -> bool:
+def _has(tables: Tables, commit: Commit) -> bool:
     try:
         return tables.has_commit(commit)
-    except JournalError:  # another kind of damage: check() reports it
-        return if_unreadable
+    except JournalError:
+        return True  # another kind of damage: check() reports it
 
 
 def most_steps(
@@ -197,7 +197,7 @@ def most_steps(
     if last == UNKNOWN:
         return ANY_STEPS
     demanded = last if last.records else known.last_commit(LIST)
-    if last == NO_COMMIT or _has(tables, demanded, if_unreadable=False):
+    if last == NO_COMMIT or tables.has_commit(demanded):
         return None
     is_its_own = (last.number, last.started_at) == (number, started_at)
     return max(steps, last.steps) if is_its_own else ANY_STEPS
