@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, SQLiteJournal, ToolContext, tool
+from hookline import AgentBuilder, HookOutcome, RunStatus, SQLiteJournal, ToolContext, tool
 from hookline.agent import Agent
 from hookline.definition import Doubt
 from hookline.errors import JournalError
-from hookline.journal import CallAdmitted, RunStarted, RunTakenUp
+from hookline.journal import CallAdmitted, RunQueued, RunStarted, RunTakenUp
 from hookline.journal.write_ahead_log import PAGE_SIZE
+from hookline.lifecycle import SubagentHookContext
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -156,7 +157,10 @@ class ByStep:
 def payer(
     journal: SQLiteJournal, ledger: Path, who: str, then: Callable[[int], object] = lambda n: None
 ) -> Agent:
-    """An agent that pays eight times; `who` does it: the `run` or a `child` of it."""
+    """An agent that pays eight times; `who` does it: the `run` or a `child` of it.
+
+    `then` is called after each payment, and with 0 before the child begins.
+    """
 
     @tool
     def pay(n: int) -> str:
@@ -174,6 +178,7 @@ def payer(
         @tool(effect="idempotent")
         async def delegate(context: ToolContext) -> str:
             """Hand it on."""
+            then(0)
             return (await context.spawn(child, "Pay.")).text
 
         driver = ByStep(call("delegate"), say("done"))
@@ -232,24 +237,236 @@ def test_without_the_log_and_the_last_commits_every_step_may_have_been_made(
                 assert (tmp_path / "new").read_text() == paid
 
 
-@pytest.mark.parametrize("who", ["run", "child"])
-def test_a_restored_backup_pays_nothing_again(tmp_path: Path, who: str) -> None:
-    """The file of last commits was left where it was, and knows what was done after the backup."""
-    path, ledger = tmp_path / "journal.db", tmp_path / "ledger"
-    backup = tmp_path / "backup.db"
+def back_up(journal: SQLiteJournal, backup: Path) -> None:
+    """Make a backup while a run is in a step: the event loop of the run is in use."""
+    copying = threading.Thread(target=journal.backup_sync, args=(backup,))
+    copying.start()
+    copying.join()
 
-    def make_backup(n: int) -> None:
+
+def restore(backup: Path, path: Path) -> None:
+    """Put a backup in the place of a closed journal. The file of last commits stays: it knows what was done later."""
+    shutil.copyfile(backup, path)
+    with SQLiteJournal(path) as journal, pytest.raises(JournalError, match="is lost"):
+        journal.claim_sync("r")
+
+
+def delete(journal: SQLiteJournal, ledger: Path) -> None:
+    """The run is deleted when it has ended."""
+    assert "r" in journal.prune_sync(keep=0)
+
+
+def replace_by_others(journal: SQLiteJournal, ledger: Path) -> None:
+    """It is deleted, and others get its number, and that of its child."""
+    delete(journal, ledger)
+    for run_id in ("other", "another"):
+        journal.claim_sync(run_id).write([RunStarted(run_id, 0, 1.0, "agent", run_id)]).result()
+
+
+def replace_by_itself(journal: SQLiteJournal, ledger: Path) -> None:
+    """It is deleted, and another run gets its number and its id."""
+    delete(journal, ledger)
+    claim = journal.claim_sync("r")
+    claim.write([RunStarted("r", 0, 1.0, "agent", "r")]).result()
+    claim.give_back().result()
+
+
+AFTERWARDS: dict[str, Callable[[SQLiteJournal, Path], None]] = {
+    "ended": lambda journal, ledger: None,
+    "deleted": delete,
+    "replaced by others": replace_by_others,
+    "replaced by itself": replace_by_itself,
+}
+
+
+@pytest.mark.parametrize("who", ["run", "child"])
+@pytest.mark.parametrize("afterwards", AFTERWARDS.values(), ids=AFTERWARDS)
+def test_a_restored_backup_pays_nothing_again(
+    tmp_path: Path, who: str, afterwards: Callable[[SQLiteJournal, Path], None]
+) -> None:
+    """The file of last commits was left where it was, and knows what was done after the backup.
+
+    Also when the run was deleted since, and when the backup is restored a second and a third time.
+    """
+    path, ledger, backup = tmp_path / "journal.db", tmp_path / "ledger", tmp_path / "backup.db"
+
+    def then(n: int) -> None:
         if n == 3:
-            copying = threading.Thread(target=journal.backup_sync, args=(backup,))
-            copying.start()
-            copying.join()
+            back_up(journal, backup)
 
     with SQLiteJournal(path) as journal:
-        payer(journal, ledger, who, make_backup).run_sync("Pay.", run_id="r")
+        payer(journal, ledger, who, then).run_sync("Pay.", run_id="r")
+        afterwards(journal, ledger)
+        assert str(journal.check_sync()).endswith("no damage")
     paid = ledger.read_text()
-    shutil.move(backup, path)
-    with SQLiteJournal(path) as journal, pytest.raises(JournalError, match="is lost"):
-        payer(journal, ledger, who).resume_sync("r")
+    for _ in range(2):
+        restore(backup, path)
+        with SQLiteJournal(path, accept_loss=True) as journal:
+            assert "was missing" not in str(journal.check_sync())
+    for _ in range(2):
+        restore(backup, path)
+        with SQLiteJournal(path, accept_loss=True) as journal:
+            assert payer(journal, ledger, who).resume_sync("r").text == "done"
+        assert ledger.read_text() == paid
+
+
+def test_a_backup_that_is_restored_while_a_run_makes_up_for_it_pays_nothing_again(
+    tmp_path: Path,
+) -> None:
+    """The run has made fewer steps since the loss was accepted than before it. The larger number counts."""
+    path, ledger, backup = tmp_path / "journal.db", tmp_path / "ledger", tmp_path / "backup.db"
+
+    def then(n: int) -> None:
+        if n == 3:
+            back_up(journal, backup)
+
+    with SQLiteJournal(path) as journal:
+        payer(journal, ledger, "run", then).run_sync("Pay.", run_id="r")
+    paid = ledger.read_text()
+    restore(backup, path)
     with SQLiteJournal(path, accept_loss=True) as journal:
-        assert payer(journal, ledger, who).resume_sync("r").text == "done"
+        claim = journal.claim_sync("r")
+        claim.write([RunTakenUp("r", len(journal.read_sync("r")), 1.0)]).result()
+        claim.give_back().result()
+    restore(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        payer(journal, ledger, "run").resume_sync("r")
+    assert ledger.read_text() == paid
+
+
+@pytest.mark.parametrize("status", [RunStatus.QUEUED, RunStatus.PAUSED])
+def test_a_run_that_waited_in_the_backup_pays_nothing_again(
+    tmp_path: Path, status: RunStatus
+) -> None:
+    """What it did when it went on is lost."""
+    path, ledger, backup = tmp_path / "journal.db", tmp_path / "ledger", tmp_path / "backup.db"
+
+    def build(journal: SQLiteJournal) -> Agent:
+        @tool
+        def pay(n: int) -> str:
+            """Pay."""
+            with ledger.open("a") as file:
+                file.write(f"{n}\n")
+            return "paid"
+
+        turns = [*(call("pay", n=n) for n in range(1, 5)), say("done")]
+        builder = AgentBuilder().with_driver(ByStep(*turns)).with_tools(pay)
+        if status is RunStatus.PAUSED:
+            builder.on_before_tool_use(
+                lambda ctx: HookOutcome.ask("?") if ctx.tool_call.args["n"] == 2 else None,
+                tier="policy",
+                name="asks",
+            )
+        return builder.with_journal(journal).build()
+
+    with SQLiteJournal(path) as journal:
+        if status is RunStatus.PAUSED:
+            (question,) = build(journal).run_sync("Pay.", run_id="r").pending
+            answers = {question.id: True}
+        else:
+            claim = journal.claim_sync("r")
+            queued = RunQueued("r", 0, 1.0, agent_id="agent", prompt="Pay.")
+            claim.write([queued]).result()
+            claim.give_back().result()
+            answers = {}
+        assert [each.status for each in journal.runs_sync()] == [status]
+        journal.backup_sync(backup)
+        assert build(journal).resume_sync("r", answers).text == "done"
+    assert ledger.read_text() == "1\n2\n3\n4\n"
+    restore(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        result = build(journal).resume_sync("r", answers)
+        while result.pending:  # whether to do again what is in doubt is asked too
+            result = build(journal).resume_sync("r", {each.id: True for each in result.pending})
+        assert result.text == "done"
+    assert ledger.read_text() == "1\n2\n3\n4\n"
+
+
+@pytest.mark.parametrize("has_lost", [True, False], ids=["lost", "kept"])
+@pytest.mark.parametrize("effect", ["once", "idempotent"])
+def test_a_child_that_was_sent_back_pays_nothing_again(
+    tmp_path: Path, effect: Any, *, has_lost: bool
+) -> None:
+    """It had ended in the backup, and made more steps since. One that is sent back later for the first time pays."""
+    path, ledger, backup = tmp_path / "journal.db", tmp_path / "ledger", tmp_path / "backup.db"
+    ledger.touch()
+
+    def build(journal: SQLiteJournal, *, sends_back: bool) -> Agent:
+        @tool
+        def pay(n: int) -> str:
+            """Pay."""
+            with ledger.open("a") as file:
+                file.write(f"{n}\n")
+            return "paid"
+
+        turns = [call("pay", n=1), say("first"), call("pay", n=2), call("pay", n=3), say("second")]
+        child = AgentBuilder().with_driver(ByStep(*turns)).with_tools(pay).build()
+
+        @tool(effect=effect)
+        async def delegate(context: ToolContext) -> str:
+            """Hand it on."""
+            return (await context.spawn(child, "Pay.")).text
+
+        async def send_back(ctx: SubagentHookContext) -> HookOutcome | None:
+            if ctx.result is None or ctx.result.text != "first":
+                return None
+            if not backup.exists():
+                await journal.backup(backup)
+            return HookOutcome.block("more") if sends_back else None
+
+        builder = AgentBuilder().with_driver(ByStep(call("delegate"), say("done")))
+        builder = builder.with_tools(delegate).with_journal(journal)
+        builder.on_subagent_stop(send_back, name="sends back")
+        return builder.build()
+
+    with SQLiteJournal(path) as journal:
+        build(journal, sends_back=has_lost).run_sync("Pay.", run_id="r")
+    assert ledger.read_text() == ("1\n2\n3\n" if has_lost else "1\n")
+    restore(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        build(journal, sends_back=True).resume_sync("r")
+    assert ledger.read_text() == "1\n2\n3\n"
+
+
+# Accepts the loss, continues, and is killed when the child that begins again has made a step.
+AGAIN = """
+import os, sys
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+import test_accepted_loss
+from hookline import SQLiteJournal
+
+class Killing(test_accepted_loss.ByStep):
+    async def infer(self, request, turn):
+        if len(self.turns) == 9 and turn.state.step_count == 1:
+            os.kill(os.getpid(), 9)
+        return await super().infer(request, turn)
+
+test_accepted_loss.ByStep = Killing
+journal = SQLiteJournal(sys.argv[1], accept_loss=True)
+test_accepted_loss.payer(journal, Path(sys.argv[2]), "child").resume_sync("r")
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_child_of_which_nothing_is_left_pays_nothing_again(
+    tmp_path: Path, *, is_killed: bool
+) -> None:
+    """Its steps are not known. It begins again, and is in doubt also if a process is killed meanwhile."""
+    path, ledger, backup = tmp_path / "journal.db", tmp_path / "ledger", tmp_path / "backup.db"
+
+    def then(n: int) -> None:
+        if n == 0:
+            back_up(journal, backup)
+
+    with SQLiteJournal(path) as journal:
+        payer(journal, ledger, "child", then).run_sync("Pay.", run_id="r")
+    paid = ledger.read_text()
+    restore(backup, path)
+    if is_killed:
+        command = [sys.executable, "-c", AGAIN, path, ledger, Path(__file__).parent]
+        assert subprocess.run(command, check=False).returncode == -9
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        assert [each.steps for each in journal.runs_sync()] == [1, 0][not is_killed :]
+        assert payer(journal, ledger, "child").resume_sync("r").text == "done"
     assert ledger.read_text() == paid

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.journal.last_commits import LIST, LastCommits, commits_file, read_commits
+from hookline.journal.history import ANY_STEPS
+from hookline.journal.last_commits import (
+    LIST,
+    NO_COMMIT,
+    UNKNOWN,
+    Commit,
+    LastCommits,
+    commits_file,
+    read_commits,
+)
 
 HEAD = bytes(range(32))
 
@@ -27,23 +38,49 @@ def test_what_was_noted_last_is_read(path: Path, commits: LastCommits) -> None:
     commits.note(LIST, 3, HEAD)
     commits.note(1, 4, HEAD)
     commits.note(2, 8, HEAD)
-    commits.note(1, 9, HEAD[::-1], 2)
+    commits.note(1, 9, HEAD[::-1], 2, 1000.5)
     assert read_commits(str(path)).commits == [
-        (LIST, 3, HEAD, 0),
-        (1, 9, HEAD[::-1], 2),
-        (2, 8, HEAD, 0),
+        (LIST, 3, HEAD, 0, 0.0),
+        (1, 9, HEAD[::-1], 2, 1000.5),
+        (2, 8, HEAD, 0, 0.0),
     ]
     commits.close()
 
 
-def test_what_was_forgotten_is_not_there(path: Path, commits: LastCommits) -> None:
-    """One run, or all of them."""
+def test_what_was_forgotten_need_not_be_there(path: Path, commits: LastCommits) -> None:
+    """One run, or all of them. How far it had come is still known, until the file begins again."""
     for number in (1, 2, 3):
-        commits.note(number, 1, HEAD)
+        commits.note(number, 5, HEAD, 4, 1000.5)
     commits.forget(2)
-    assert [number for number, *_ in read_commits(str(path)).commits] == [1, 3]
+    known = read_commits(str(path))
+    assert [number for number, *_ in known.commits] == [1, 3]
+    assert known.last_commit(2) == (2, 0, HEAD, 4, 1000.5)
+    commits.forgive()
+    known = read_commits(str(path))
+    assert (known.commits, known.unknown) == ([], ())
+    assert [known.last_commit(number).steps for number in (1, 2, 3, 4)] == [4, 4, 4, 0]
     commits.clear()
-    assert read_commits(str(path)) == ([], (), ())
+    assert set(read_commits(str(path)).places.values()) == {NO_COMMIT}
+    commits.close()
+
+
+def test_a_run_that_uses_the_place_of_a_deleted_one_is_still_missed(
+    path: Path, commits: LastCommits
+) -> None:
+    """Runs share places."""
+    commits.note(256, 5, HEAD, 4)
+    commits.forget(1)
+    assert read_commits(str(path)).commits == [(256, 5, HEAD, 4, 0.0)]
+    commits.close()
+
+
+def test_what_an_older_version_wrote_names_no_start(path: Path, commits: LastCommits) -> None:
+    """The eight bytes were not used."""
+    fields = struct.pack("<QQ32sI8x", 7, 3, HEAD, 2)
+    with Path(commits_file(str(path))).open("r+b") as file:
+        file.seek(8 * 64)
+        file.write(fields + zlib.crc32(fields).to_bytes(4, "little"))
+    assert read_commits(str(path)).commits == [Commit(7, 3, HEAD, 2)]
     commits.close()
 
 
@@ -70,13 +107,21 @@ def test_a_place_that_cannot_be_read_is_damaged(path: Path, commits: LastCommits
         assert not commits.is_whole()
     file.write_bytes(whole[: 3 * 64 + 10])
     commits.repair()
-    assert read_commits(str(path)) == ([(1, 4, HEAD, 0)], (), tuple(range(3, 256)))
+    known = read_commits(str(path))
+    assert known.commits == [Commit(1, 4, HEAD, 0)]
+    assert known.is_whole
+    assert known.unknown == tuple(range(3, 256))
     file.write_bytes(b"")
     assert len(read_commits(str(path)).damaged) == 256
     commits.repair()
-    assert read_commits(str(path)) == ([], (), tuple(range(256)))
+    assert set(read_commits(str(path)).places.values()) == {UNKNOWN}
+    commits.forget(1)
     commits.note(1, 4, HEAD)
     assert read_commits(str(path)).unknown == (0, 1, *range(3, 256))
+    commits.forgive()
+    known = read_commits(str(path))
+    assert known.unknown == (LIST,)
+    assert [known.last_commit(number).steps for number in (1, 2)] == [0, ANY_STEPS]
     commits.close()
     file.unlink()
     assert len(read_commits(str(path)).damaged) == 256
@@ -87,6 +132,7 @@ def test_a_file_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     commits = LastCommits(str(tmp_path / "nowhere" / "journal.db"))
     commits.note(1, 1, HEAD)
     commits.forget(1)
+    commits.forgive()
     commits.clear()
     commits.close()
 

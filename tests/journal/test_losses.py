@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import shutil
@@ -25,11 +26,13 @@ from damage import (
 )
 
 from hookline.errors import JournalError
-from hookline.journal import InboxCancel, Record, SQLiteJournal
+from hookline.journal import InboxCancel, Record, RunQueued, SQLiteJournal
 from hookline.journal.connection import APPLICATION, MIGRATIONS, newest
-from hookline.journal.history import ANY_STEPS
+from hookline.journal.history import ANY_STEPS, add_event
+from hookline.journal.last_commits import read_commits
 from hookline.journal.write_ahead_log import PAGE_SIZE
 from hookline.sessions import Sessions
+from hookline.state import RunStatus
 
 Story = Callable[..., list[Record]]
 DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "300"))
@@ -85,6 +88,14 @@ def flip(path: Path, place: int) -> None:
     content = bytearray(path.read_bytes())
     content[place] ^= 4
     path.write_bytes(content)
+
+
+def keep(journal: SQLiteJournal, records: list[Record]) -> None:
+    """Write those records of a run that are not there yet."""
+    claim = journal.claim_sync(records[0].run_id)
+    known = {info.run_id: info.records for info in journal.runs_sync()}
+    claim.write(records[known.get(claim.run_id, 0) :]).result()
+    claim.give_back().result()
 
 
 def test_a_healthy_journal_of_a_killed_process_opens(killed: Path, story: Story) -> None:
@@ -364,6 +375,89 @@ def test_another_run_with_the_id_of_a_deleted_one_has_lost_nothing(
         claim.write(story("c", ending=None)).result()
         claim.give_back().result()
         assert journal.claim_sync("c").steps_before_loss is None
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_deleted_run_hides_a_loss_only_if_its_deletion_is_lost_too(
+    path: Path, tmp_path: Path, story: Story, *, is_listed: bool
+) -> None:
+    """It had used the place of a run that waits. If its deletion is there, so is all that was committed before."""
+    backup = tmp_path / "backup.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, story("waits", steps=2, ending=None))
+        for number in range(255):
+            keep(journal, story(f"run {number}"))
+        if not is_listed:
+            journal.backup_sync(backup)
+        journal.delete_sync("run 254")
+        if is_listed:
+            journal.backup_sync(backup)
+            keep(journal, [*story("run 253"), *story("run 253", ending=None)])
+    shutil.copyfile(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        lost = 2 if is_listed else ANY_STEPS
+        assert journal.claim_sync("waits").steps_before_loss == lost
+        assert journal.check_sync().ok
+
+
+def test_runs_that_have_ended_and_lost_nothing_are_not_in_doubt(
+    path: Path, tmp_path: Path, story: Story
+) -> None:
+    """A child may be sent back and a run that failed taken up again: no other step of them had begun."""
+    backup = tmp_path / "backup.db"
+    stories = {
+        "lost": story("lost", steps=2, ending=None),
+        "waits": story("waits", steps=2, ending=None),
+        "queued": [RunQueued("queued", 0, 1000.0, agent_id="agent", prompt="hello")],
+        "paused": story("paused", steps=2, ending=RunStatus.PAUSED),
+        "child": story("child", steps=2, parent="waits"),
+        "failed": story("failed", steps=2, ending=RunStatus.FAILED),
+        "taken up": story("taken up", steps=2, ending=RunStatus.FAILED),
+        "ended": story("ended", steps=2),
+        "child of ended": story("child of ended", steps=2, parent="ended"),
+    }
+    with SQLiteJournal(path) as journal:
+        for records in stories.values():
+            keep(journal, records)
+        journal.backup_sync(backup)
+        keep(journal, story("lost", steps=5, ending=None))
+        keep(journal, [*stories["taken up"], *story("taken up", ending=None)])
+    shutil.copyfile(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        known = [journal.claim_sync(run_id).steps_before_loss for run_id in stories]
+    assert known == [5, 2, 0, 2, 1, 1, 3, None, None]
+
+
+def test_an_imported_run_that_nobody_continued_has_lost_nothing(
+    path: Path, tmp_path: Path, story: Story
+) -> None:
+    """Nothing uses its place, whatever is missing from the list."""
+    backup, exported = tmp_path / "backup.db", io.BytesIO()
+    with SQLiteJournal(tmp_path / "other.db") as other:
+        keep(other, story("imported", steps=2, ending=None))
+        other.export_lines("imported", exported)
+    exported.seek(0)
+    with SQLiteJournal(path) as journal:
+        journal.import_lines(exported)
+        journal.backup_sync(backup)
+        keep(journal, story("lost"))
+    shutil.copyfile(backup, path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        assert journal.claim_sync("imported").steps_before_loss == 2
+
+
+def test_the_steps_that_an_older_version_wrote_of_any_run_are_noted(
+    path: Path, story: Story
+) -> None:
+    """The number was larger than a place can hold."""
+    with SQLiteJournal(path) as journal:
+        keep(journal, story(ending=None))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        add_event(connection, "lost", "r", 1 << 40)
+    with SQLiteJournal(path) as journal:
+        assert journal.claim_sync("r").steps_before_loss == ANY_STEPS
+        keep(journal, story(steps=2, ending=None))
+        assert read_commits(str(path)).last_commit(1).steps == ANY_STEPS
 
 
 def test_without_a_loss_there_is_nothing_to_accept(killed: Path) -> None:

@@ -34,6 +34,7 @@ from hookline.journal import (
     RunFinished,
     RunStarted,
 )
+from hookline.journal.history import ANY_STEPS
 from hookline.journal.inbox import encode_message
 from hookline.journal.postgres import has_password, writer
 from hookline.journal.postgres import schema as tables
@@ -872,6 +873,25 @@ def test_what_happened_after_a_backup_is_in_doubt(
         assert build(journal).run_sync("Pay.", run_id="later").text == "done"
     assert paid == [0, 1, 2] * 3, "the first run paid nothing twice"
     postgres.ask(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_every_run_that_may_continue_may_have_lost_its_end(
+    postgres_journal: Callable[..., PostgresJournal], story: Story
+) -> None:
+    """Also a run that failed, which can be taken up again, and a child that has ended, which can be sent back."""
+    journal = postgres_journal()
+    stories = [
+        story("waits", ending=None),
+        story("child", parent="waits"),
+        story("failed", ending=RunStatus.FAILED),
+        story("ended"),
+        story("child of ended", parent="ended"),
+    ]
+    for records in stories:
+        keep(journal, records)
+    assert journal.accept_loss_sync() == 3
+    known = [journal.claim_sync(records[0].run_id).steps_before_loss for records in stories]
+    assert known == [ANY_STEPS] * 3 + [None] * 2
 
 
 @pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed")

@@ -295,8 +295,9 @@ class StoredRecords(Durable):
         async with _open_claim(self._store, run_id) as claim:
             known = await _records(self._store, run_id)
             child = StoredRecords(self._store, claim, known, (*self._listeners, *listeners))
-            if not known and self.is_after_loss:
-                child._lost_steps = math.inf  # all of it may be lost
+            if claim.steps_before_loss is None and self.is_after_loss:
+                # It began after the loss. If it did so for the second time, nothing of the first is left.
+                child._lost_steps = math.inf
             return child
 
     async def close(self) -> None:

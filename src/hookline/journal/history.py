@@ -2,7 +2,7 @@
 
 Each entry is linked to the one before it, like the records of a run, and is written in the transaction of what it is
 about. A message that was posted has an entry with its digest. Another kind of entry says that the end of the journal
-was lost and somebody accepted that: one for each run that had not ended, with the steps that it may have made.
+was lost and somebody accepted that: one for each run that may continue, with the steps that it may have made.
 """
 
 from __future__ import annotations
@@ -80,24 +80,34 @@ def list_existing(connection: sqlite3.Connection) -> None:
         add_event(connection, "created", run_id, at=started_at)
 
 
-UNENDED = (
-    "SELECT id, run_id, steps FROM runs"
-    " WHERE kind = 'run' AND status IN ('queued', 'running', 'paused') ORDER BY id"
-)
-ANY_STEPS = 1 << 40
+_MAY_CONTINUE = "('queued', 'running', 'paused', 'failed')"
+MAY_CONTINUE = f"""
+SELECT run_id, id, started_at, steps, status NOT IN ('queued', 'running', 'paused') FROM runs
+WHERE kind = 'run' AND (
+    status IN {_MAY_CONTINUE}
+    OR parent_run_id IN (SELECT run_id FROM runs WHERE kind = 'run' AND status IN {_MAY_CONTINUE})
+) ORDER BY id
+"""
+"""The runs that somebody may drive again, with whether they have ended. A run that has failed can be taken up again,
+and a child that has ended can be sent back by its parent."""
+ANY_STEPS = (1 << 32) - 1
 """Of a run that may have made any number of steps: more than a run makes."""
 
 
-def accept_loss(connection: sqlite3.Connection, most_steps: Callable[[int, int], int]) -> None:
-    """Write which runs may have lost their end, and how many steps they may have made: all that had not ended.
+def accept_loss(
+    connection: sqlite3.Connection, most_steps: Callable[[int, float, int], int | None]
+) -> None:
+    """Write how many steps the runs that may continue may have made before the end of the journal was lost.
 
-    `most_steps` says it for a run by its number in the file, and the steps that are there.
+    `most_steps` says it for a run by its number in the file, its start and the steps that are there; None if it has
+    lost nothing. The step after these may have begun, so a run that has lost nothing and has ended gets one less.
     """
     connection.execute("BEGIN IMMEDIATE")
-    unended = connection.execute(UNENDED).fetchall()
+    runs = connection.execute(MAY_CONTINUE).fetchall()
     add_event(connection, "lost", "")
-    for number, run_id, steps in unended:
-        add_event(connection, "lost", run_id, most_steps(number, steps))
+    for run_id, number, started_at, steps, has_ended in runs:
+        most = most_steps(number, started_at, steps)
+        add_event(connection, "lost", run_id, steps - has_ended if most is None else most)
     connection.execute("COMMIT")
 
 
@@ -109,7 +119,10 @@ def steps_before_loss(rows: Callable[[str, str], list[Any]], run_id: str) -> int
     ((created,),) = rows(_CREATED, run_id)
     # Another run may have had the id, and was deleted.
     after = [steps for number, steps in losses if number > (created or 0)]
-    return max((ANY_STEPS if steps is None else steps for steps in after), default=None)
+    # An older version wrote more than ANY_STEPS.
+    return max(
+        (ANY_STEPS if steps is None else min(steps, ANY_STEPS) for steps in after), default=None
+    )
 
 
 def digest(message: bytes) -> int:

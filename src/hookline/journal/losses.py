@@ -18,7 +18,14 @@ from hookline.journal.connection import (
     open_for_reading,
 )
 from hookline.journal.history import ANY_STEPS
-from hookline.journal.last_commits import LIST, Commit, KnownCommits, read_commits
+from hookline.journal.last_commits import (
+    LIST,
+    NO_COMMIT,
+    UNKNOWN,
+    Commit,
+    KnownCommits,
+    read_commits,
+)
 from hookline.journal.tables import Tables
 from hookline.journal.write_ahead_log import LogReport, log_file, log_size, read_log
 
@@ -187,18 +194,22 @@ def _has(tables: Tables, commit: Commit) -> bool:
         return True  # another kind of damage: check() reports it
 
 
-def most_steps(tables: Tables, known: KnownCommits, number: int, steps: int) -> int:
-    """How many steps a run may have made, of which `steps` are there. Its own last commit says it.
+def most_steps(
+    tables: Tables, known: KnownCommits, number: int, started_at: float, steps: int
+) -> int | None:
+    """How many steps a run may have made, of which `steps` are there; None if it has lost nothing.
 
     What is lost was committed last, so a run whose place was used by another one since has lost something only if that
-    one has.
+    one has. A place that demands nothing was changed together with the list.
     """
     last = known.last_commit(number)
-    if last is not None and last[0] == number:
-        return max(steps, last[3])
-    if last is not None and (not last[1] or _has(tables, last)):
-        return steps
-    return ANY_STEPS
+    if last == UNKNOWN:
+        return ANY_STEPS
+    demanded = last if last.records else known.last_commit(LIST)
+    if last == NO_COMMIT or tables.has_commit(demanded):
+        return None
+    is_its_own = (last.number, last.started_at) == (number, started_at)
+    return max(steps, last.steps) if is_its_own else ANY_STEPS
 
 
 def lost_error(path: str, losses: tuple[str, ...]) -> JournalError:

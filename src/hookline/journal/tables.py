@@ -134,7 +134,7 @@ class Tables:
 
     def has_commit(self, commit: Commit) -> bool:
         """Whether something that was committed is there. Records that are damaged are there."""
-        number, records, head, _ = commit
+        number, records, head, *_ = commit
         if number == LIST:
             query = f"SELECT {self._bytes('link')} FROM history WHERE number = ?"
             return self._rows(query, records) == [(head,)]
@@ -147,7 +147,7 @@ class Tables:
 
     def has_last_batch(self, commit: Commit) -> bool:
         """Whether the last record of a commit is there too, and not only its entry in the list."""
-        number, records, head, _ = commit
+        number, records, head, *_ = commit
         return number == LIST or self._link_at(number, records - 1) == head
 
     def _link_at(self, number: int, position: int) -> bytes:

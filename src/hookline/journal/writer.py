@@ -224,8 +224,10 @@ class Writer:
         for batch in batches:
             self._log_pages += _PAGES_OF_A_BATCH + len(batch.records) // PAGE_SIZE
             if self._commits is not None:
-                end = batch.claim.tail
-                self._commits.note(end.run, end.records, end.head, end.steps)
+                end, lost = batch.claim.tail, batch.claim.steps_before_loss
+                steps = end.steps if lost is None else max(end.steps, lost)
+                started_at = batch.after.started_at
+                self._commits.note(end.run, end.records, end.head, steps, started_at)
                 if batch.is_first:
                     self._note_history()
 
@@ -239,7 +241,7 @@ class Writer:
             lambda connection: write_loss(connection, partial(most_steps, tables, known))
         )
         if self._commits is not None:
-            self._commits.clear()
+            self._commits.forgive()
             self._note_history()
 
     def forget(self, number: int) -> None:

@@ -15,7 +15,7 @@ from hookline._sync import sync_form
 from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import StoredRun
 from hookline.journal.connection import IdleConnections
-from hookline.journal.history import ANY_STEPS, UNENDED, digest
+from hookline.journal.history import ANY_STEPS, MAY_CONTINUE, digest
 from hookline.journal.inbox import InboxMessage, encode_message, is_new
 from hookline.journal.operations import OpenedJournal, check_references
 from hookline.journal.postgres.database import (
@@ -79,7 +79,8 @@ class PostgresJournal(OpenedStore):
     async def accept_loss(self) -> int:
         """Note that records may be missing, after a backup was restored or a standby took over. Returns how many runs.
 
-        Calls that must run once are in doubt in all runs that have not ended here.
+        Calls that must run once are in doubt in all runs that have not ended here, in those that have failed, and in
+        their children.
         """
         return await self._ask(
             lambda journal: cast("JournalInPostgres", journal).accept_loss(), is_long=True
@@ -125,14 +126,14 @@ class JournalInPostgres(OpenedJournal):
         )
 
     def accept_loss(self) -> int:
-        """Write which runs may have lost their end: all that have not ended."""
+        """Write which runs may have lost their end: all that may continue."""
 
         def mark(connection: Connection) -> int:
-            unended = PostgresTables(connection, self._database).rows(UNENDED)
+            runs = PostgresTables(connection, self._database).rows(MAY_CONTINUE)
             add_event(connection, "lost", "", 0, self.now())
-            for _, run_id, _ in unended:
+            for run_id, *_ in runs:
                 add_event(connection, "lost", run_id, ANY_STEPS, self.now())
-            return len(unended)
+            return len(runs)
 
         return self._get_writer().run_exclusively(mark)
 
