@@ -319,6 +319,23 @@ async def test_what_the_user_replaces_while_a_command_runs_is_read_only_for_the_
     assert (work / ".git" / "config").read_bytes() == before
 
 
+def test_what_is_moved_aside_at_a_start_is_not_kept(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command above has replaced it, and ends a moment later: nothing is there to mount."""
+    above, below = (work_tree_module.work_tree(str(path)) for path in (work, work / "nested"))
+    visit = above.enter()
+    config = work / "nested" / ".git" / "config"
+    config.rename(config.with_name("before"))
+    config.write_text("[core]\n\tfsmonitor = evil\n")
+    monkeypatch.setattr(below, "_meet_others", list)
+    started = below.enter()
+    assert started.moved == [".git/config.from-command"]
+    assert ".git/config" not in started.kept
+    below.leave(started)
+    above.leave(visit)
+
+
 async def test_a_repository_that_the_user_clones_while_a_command_runs_is_read_only_once_none_runs(
     work: Path,
 ) -> None:

@@ -383,7 +383,6 @@ class WorkTree:
         self._known, self._times, self._links = {}, {}, {}
         near = [record for record in self._live_records() if _overlap(record[0], self.root)]
         others = [record for record in near if record[0]]  # of the rest nobody knows what was there
-        self._overlap = False
         parts = self._parts()
         obeyed = (each.path for each in parts if each.check not in _WRITTEN_OFTEN)
         read_only = {*held, *obeyed}.difference(self._stuck)
@@ -395,6 +394,8 @@ class WorkTree:
         # A closed directory of the user's is known, so that nobody opens it later to look for what is new.
         further = {*self._named, *self._index.find_closed()} - {part.path for part in parts}
         has_new = self._note((*parts, *map(Part, further)), others)
+        # Also if the command that made it has ended by now: what is moved aside next is not there to be mounted.
+        self._overlap = has_new
         return self._judge_all(()) if has_new else []
 
     def _learn_named(self) -> None:
