@@ -313,6 +313,28 @@ def test_a_rule_about_the_host_is_about_calls_that_run_there(
         assert shell.status.value == ("ok" if rule.startswith("exec") else status)
 
 
+@pytest.mark.parametrize("mode", READING_MODES)
+@pytest.mark.parametrize(
+    "asked", [{"place": "workspace"}, {"place": "host"}, {"network": True}, {}, {"place": None}]
+)
+def test_without_a_sandbox_to_ask_for_a_place_or_the_network_is_no_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, asked: dict[str, Any]
+) -> None:
+    """The same as with one: it is refused, or asked about, also of a harmless command."""
+
+    def missing() -> object:
+        raise SandboxError("bubblewrap is not installed.", remedy="Install it.")
+
+    monkeypatch.setattr("hookline.containment.sandbox.sandbox.run_selftest", missing)
+    turn = calls(call("bash", command="ls", **asked), call("exec", argv=["ls"], **asked))
+    agent = builder(tmp_path, Approval(mode=mode), turn, sandbox="auto").with_approver("deny")
+    is_more = any(asked.values())
+    refused = "blocked" if mode == "plan" else "denied"
+    for each in results(agent.build().run_sync("Go.")):
+        assert each.status.value == (refused if is_more else "ok")
+        assert ("without place and network" in each.text) == (is_more and mode == "plan")
+
+
 def test_without_a_sandbox_every_command_is_on_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -329,7 +329,9 @@ def test_where_a_command_runs(place: Any, flags: Any, env: Any, made: bool) -> N
         (
             ("--place", "read-only", "--sandbox", "host"),
             Exit.CONFIG,
-            "--place says place = 'read-only' and --sandbox says sandbox = 'host'",
+            "--place says place = 'read-only' and --sandbox says sandbox = 'host', which contradict each other. "
+            "sandbox = 'host' is an older word for that place: leave it or the place out. "
+            "For one run, --sandbox auto does it.",
         ),
     ],
 )

@@ -24,7 +24,7 @@ from hookline.lifecycle import AgentContext, ExecutionHookContext, ToolHookConte
 from hookline.option_checks import check_names
 from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.permissions.names import ANSWER_TOOL, COMPANIONS
-from hookline.permissions.read_only_calls import is_read_only_call
+from hookline.permissions.read_only_calls import asks_for_more, is_read_only_call
 from hookline.state import AgentState, Decision
 from hookline.wildcards import matches_any
 
@@ -396,9 +396,10 @@ def _not_in_plan_mode(ctx: ToolHookContext) -> str:
     """Why a call is blocked in plan mode, and what the model can do instead."""
     name, pure = ctx.tool_call.name, _pure_with(ctx)
     if not pure:
+        without = " without place and network" if asks_for_more(ctx.tool_call) else ""
         return (
             f"plan mode: nothing is changed now, and {name} may change something. "
-            "Continue with what only reads, and say what you would do."
+            f"Continue with what only reads{without}, and say what you would do."
         )
     given = ", ".join(f"{key}={json.dumps(value)}" for key, value in pure.items())
     return (

@@ -181,11 +181,13 @@ def _refuse_contradiction(merged: MergedLayers) -> None:
     bash = find(merged.data, path) or {}
     place, sandbox = bash.get("place"), bash.get("sandbox")
     if sandbox == "host" or (place == "host" and sandbox == "required"):
+        remedy = "The host is no sandbox: set another place, or sandbox = 'auto'. For one run, --place workspace or"
+        if sandbox == "host":
+            remedy = "sandbox = 'host' is an older word for that place: leave it or the place out. For one run,"
         raise ConfigError(
             f"{merged.where((*path, 'place'))} says place = {place!r} and {merged.where((*path, 'sandbox'))} says "
             f"sandbox = {sandbox!r}, which contradict each other.",
-            remedy="The host is no sandbox: set another place, or sandbox = 'auto'. For one run, --place workspace or "
-            "--sandbox auto does it.",
+            remedy=f"{remedy} --sandbox auto does it.",
         )
 
 

@@ -13,12 +13,14 @@ from hookline.state import AgentState, ToolCall
 def is_read_only_call(call: ToolCall, tool: object, state: AgentState) -> bool:
     """Whether a call is a command that certainly changes nothing, by the shell policy: for tools without a sandbox.
 
+    One that asks for a place or for the network wants more than to read, whatever its command is.
+
     A tool that knows where its commands run has `whereabouts(call, state)`, which returns the work directory and the
     directory in it, or None if earlier commands may have changed what this one does. For other tools it is the
     directory of this process, and the one that the call names.
     """
     command, place = _command(call), _place(call, tool, state)
-    if command is None or place is None:
+    if command is None or place is None or asks_for_more(call):
         return False
     try:
         from hookline.containment import ShellPolicy
@@ -30,6 +32,11 @@ def is_read_only_call(call: ToolCall, tool: object, state: AgentState) -> bool:
         return policy.judge(command, root=root, cwd=cwd).only_reads
     except (ImportError, HooklineError):
         return False  # without its parser nothing is known of the command
+
+
+def asks_for_more(call: ToolCall) -> bool:
+    """Whether a call of a shell names where it is to run, or wants the network."""
+    return call.args.get("place") is not None or bool(call.args.get("network"))
 
 
 def _command(call: ToolCall) -> str | None:

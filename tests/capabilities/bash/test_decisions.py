@@ -136,7 +136,16 @@ WITHOUT_A_SANDBOX = [
         "blocked blocked blocked blocked",
         lambda c: c.asked not in (None, "host", c.usual),
     ),
-    _row("plainly harmless", "runs runs runs blocked", lambda c: c.verdict == "allow"),
+    _row(
+        "plainly harmless, and names neither a place nor `network=true`",
+        "runs runs runs blocked",
+        lambda c: c.verdict == "allow" and c.asked is None and not c.network,
+    ),
+    _row(
+        "plainly harmless",
+        "runs asks blocked blocked",
+        lambda c: c.verdict == "allow",
+    ),
     _row("anything else", "asks asks blocked blocked", lambda c: True),
 ]
 """The same without a sandbox: everything runs on the host."""
@@ -192,8 +201,8 @@ def test_the_table_holds_forevery_call(tmp_path: Path, usual: str, mode: str) ->
 @pytest.mark.parametrize("usual", PLACES)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_table_holds_without_a_sandbox(tmp_path: Path, usual: str, mode: str) -> None:
-    """There the shell policy decides, in all modes."""
-    cases = cases_for(usual, mode, (False,))
+    """There the shell policy decides, in all modes, and in some what the call asks for."""
+    cases = cases_for(usual, mode, (False, True))
     found = outcomes(tmp_path, usual, mode, cases)
     wanted = [expected(WITHOUT_A_SANDBOX, case) for case in cases]
     assert [*zip(cases, found, strict=True)] == [*zip(cases, wanted, strict=True)]

@@ -285,8 +285,7 @@ def test_hints_are_given_in_the_language_of_the_user_too(
     monkeypatch.setenv("LANGUAGE", "xx")
     output._translations.cache_clear()
     try:
-        said = output.hint("touch: 'x': Schreibgeschütztes Dateisystem", "/w", "read-only")
-        assert 'place="workspace"' in said
-        assert not output.hint("touch: 'x': Etwas anderes", "/w", "read-only")
+        assert output.find_causes("touch: 'x': Schreibgeschütztes Dateisystem") == {"files"}
+        assert not output.find_causes("touch: 'x': Etwas anderes")
     finally:
         output._translations.cache_clear()

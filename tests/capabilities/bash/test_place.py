@@ -180,6 +180,55 @@ def test_what_hits_the_read_only_file_system_names_the_argument(tmp_path: Path) 
         assert f'place="workspace" lets a command write in {tmp_path}' in each.text, command
 
 
+def test_a_repository_of_an_earlier_command_cannot_be_configured_and_the_result_says_why(
+    tmp_path: Path,
+) -> None:
+    """Nor removed. Made and configured in one command, it can."""
+    once, later, removed = made(
+        run(
+            Bash(tmp_path),
+            call("bash", command="git init -q new; git -C new remote add origin x"),
+            call("bash", command="git -C new remote add other x"),
+            call("bash", command="rm -r new"),
+        )
+    )
+    assert once.metadata["exit_code"] == 0
+    for each in (later, removed):
+        assert each.metadata["exit_code"] != 0
+        assert "make, configure and remove it in one command" in each.text
+
+
+def test_what_fails_read_only_without_a_word_names_the_argument_too(tmp_path: Path) -> None:
+    """Programs hide the message, or print so much that it is cut out. What only reads needs to write nothing."""
+    (tmp_path / "file").write_text("a")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    told = [
+        "git stash",
+        "touch made 2>/dev/null",
+        'python3 -c \'open("made", "w")\' 2>/dev/null',
+        "seq 100000; touch made; seq 100000",
+    ]
+    not_told = [
+        "grep b file",
+        "test -f made",
+        "diff file /dev/null",
+        "touch made 2>/dev/null; true",
+    ]
+    turn = calls(*(call("bash", command=each, place="read-only") for each in (*told, *not_told)))
+    results = made(run(Bash(tmp_path, max_chars=1000), turn))
+    for command, each in zip((*told, *not_told), results, strict=True):
+        assert ('place="workspace" lets a command write' in each.text) == (command in told), command
+    (background, polled) = made(
+        run(
+            Bash(tmp_path),
+            call("bash", command="sleep 0.5; git stash", background=True, place="read-only"),
+            call("bash_poll", id="bg-1", wait=20),
+        )
+    )
+    assert "[the sandbox" not in background.text
+    assert 'place="workspace" lets a command write' in polled.text
+
+
 def test_the_hint_depends_on_the_place(tmp_path: Path) -> None:
     """In the workspace it says what is protected there; without a failure it says nothing."""
     lookup = "echo 'Could not resolve host: x'; exit 1"

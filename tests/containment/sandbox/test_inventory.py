@@ -114,6 +114,26 @@ def test_what_is_held_for_one_process_stays_when_the_command_of_another_ends(
     assert not os.path.lexists(work / ".vscode")
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("by_user", ["git config user.name Me", "rm -rf .git && git init -q"])
+def test_what_the_user_replaces_while_another_process_runs_a_command_is_read_only(
+    work: Path, start: Start, records: Callable[[], list[Path]], by_user: str, *, is_killed: bool
+) -> None:
+    """Also after that process was killed. By its record the file was there before any command ran."""
+    other = start("true")
+    if is_killed:
+        other.kill()
+        other.wait()
+    subprocess.run(by_user, shell=True, cwd=work, check=True)
+    before = (work / ".git" / "config").read_bytes()
+    sandbox = Sandbox(work, "required")
+    for _ in range(2):
+        ran = sandbox.run_sync("echo '[core]' >> .git/config; git config user.name Evil")
+        assert (ran.exit_code != 0, ran.set_aside) == (True, ())
+    assert (work / ".git" / "config").read_bytes() == before
+    assert len(records()) == (0 if is_killed else 1)
+
+
 def test_what_another_process_planted_is_not_read_as_the_users(work: Path, start: Start) -> None:
     """Settings that are refused in the user's own file keep nobody else from working here."""
     start("git init -q sub; git -C sub config core.hooksPath ..")

@@ -244,11 +244,11 @@ def test_other_repositories_can_be_moved(work: Path) -> None:
 
 
 def test_a_fresh_repository_stays_and_can_be_worked_in(tmp_path: Path) -> None:
-    """init, config of a name, remotes, commits, branches, merges, stashes and gc, in one command and in several."""
+    """The command that makes it configures it. Commits, branches, merges, stashes and gc work in later ones too."""
     sandbox = Sandbox(tmp_path, "required")
     commands = (
-        "git init -q . && git config user.name x && git config user.email x@x",
-        "echo 1 > a && git add a && git commit -qm one && git remote add origin ../elsewhere",
+        "git init -q . && git config user.name x && git config user.email x@x && git remote add origin ../elsewhere",
+        "echo 1 > a && git add a && git commit -qm one",
         "git checkout -qb side && echo 2 > b && git add b && git commit -qm two && git checkout -q -",
         "git merge -q side && echo 3 > a && git stash -q && git stash pop -q && git commit -qam three",
         "git checkout -q side && git rebase -q - && git gc -q && git tag v1 && git log --oneline | wc -l",
@@ -273,20 +273,100 @@ def test_the_users_repository_can_be_worked_in(work: Path) -> None:
     assert (work / ".git" / "config").read_bytes() == before
 
 
-def test_a_repository_that_a_command_made_is_looked_at_again(tmp_path: Path, marker: Path) -> None:
-    """It may be changed by later commands, and what they put into it does not stay."""
+def test_a_repository_that_a_command_made_is_read_only_for_later_ones(
+    tmp_path: Path, marker: Path
+) -> None:
+    """Nobody can tell it from one that the user made meanwhile. What the same command puts into it does not stay."""
     work = tmp_path / "work"
     work.mkdir()
     sandbox = Sandbox(work, "required")
-    assert sandbox.run_sync("git init -q sub").set_aside == ()
+    assert sandbox.run_sync("git init -q sub; git -C sub config user.name x").set_aside == ()
+    for attempt in (
+        f"git -C sub config core.fsmonitor 'touch {marker};false'",
+        "git -C sub remote add origin elsewhere",
+        "printf '#!/bin/sh' > sub/.git/hooks/pre-commit",
+    ):
+        ran = sandbox.run_sync(attempt)
+        assert (ran.exit_code != 0, ran.set_aside) == (True, ()), attempt
     ran = sandbox.run_sync(
-        f"cd sub; touch f; git add f; git config core.fsmonitor 'touch {marker};false'"
+        f"git init -q new; cd new; touch f; git add f; git config core.fsmonitor 'touch {marker};false'; "
+        "printf '#!/bin/sh' > .git/hooks/pre-commit"
     )
-    assert ran.set_aside == ("sub/.git/config.from-command",)
-    ran = sandbox.run_sync("printf '#!/bin/sh' > sub/.git/hooks/pre-commit")
-    assert ran.set_aside == ("sub/.git/hooks.from-command",)
+    assert ran.set_aside == ("new/.git/config.from-command", "new/.git/hooks.from-command")
     ask_git(work)
     assert not marker.exists()
+
+
+_REPLACED = ("git config user.name Me", "rm -rf .git && git init -q")
+"""What a user does in a terminal: git replaces a file by renaming another, and the kernel then drops a mount on it."""
+
+
+@pytest.mark.parametrize("by_user", _REPLACED)
+async def test_what_the_user_replaces_while_a_command_runs_is_read_only_for_the_next(
+    work: Path, by_user: str
+) -> None:
+    """While the first still runs, and when it has ended."""
+    attempt = "echo '[core]' >> .git/config; git config user.name Evil"
+    sandbox = Sandbox(work, "required")
+    first = await sandbox.start("sleep 60", on_output=lambda _: None)
+    subprocess.run(by_user, shell=True, cwd=work, check=True)  # noqa: ASYNC221 - the command runs elsewhere
+    before = (work / ".git" / "config").read_bytes()
+    assert (await sandbox.run(attempt)).exit_code != 0
+    first.kill()
+    await first.wait()
+    assert first.set_aside == ()
+    assert (await sandbox.run(attempt)).exit_code != 0
+    assert (work / ".git" / "config").read_bytes() == before
+
+
+def test_what_is_moved_aside_at_a_start_is_not_kept(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command above has replaced it, and ends a moment later: nothing is there to mount."""
+    above, below = (work_tree_module.work_tree(str(path)) for path in (work, work / "nested"))
+    visit = above.enter()
+    config = work / "nested" / ".git" / "config"
+    config.rename(config.with_name("before"))
+    config.write_text("[core]\n\tfsmonitor = evil\n")
+    monkeypatch.setattr(below, "_meet_others", list)
+    started = below.enter()
+    assert started.moved == [".git/config.from-command"]
+    assert ".git/config" not in started.kept
+    below.leave(started)
+    above.leave(visit)
+
+
+async def test_a_repository_that_the_user_clones_while_a_command_runs_is_read_only_once_none_runs(
+    work: Path,
+) -> None:
+    """Until then nobody can tell it from one that the command made."""
+    sandbox = Sandbox(work, "required")
+    first = await sandbox.start("sleep 60", on_output=lambda _: None)
+    clone = ["git", "clone", "-q", work / "nested", work / "clone"]
+    subprocess.run(clone, check=True)  # noqa: ASYNC221 - the command runs elsewhere
+    first.kill()
+    await first.wait()
+    assert first.set_aside == ()
+    assert (await sandbox.run("git -C clone remote set-url origin evil")).exit_code != 0
+
+
+async def test_what_the_user_replaces_while_a_command_runs_above_is_read_only_below(
+    work: Path,
+) -> None:
+    """Also for the second command there, when the one above has ended."""
+    attempt = "git config user.name Evil; git config user.name"
+    above = await Sandbox(work, "required").start("sleep 60", on_output=lambda _: None)
+    by_user = ["git", "-C", work / "nested", "config", "user.name", "Me"]
+    subprocess.run(by_user, check=True)  # noqa: ASYNC221 - the command runs elsewhere
+    inner = Sandbox(work / "nested", "required")
+    below = await inner.start("sleep 60", on_output=lambda _: None)
+    assert (await inner.run(attempt)).text.endswith("Me\n")
+    above.kill()
+    await above.wait()
+    assert (await inner.run(attempt)).text.endswith("Me\n")
+    below.kill()
+    await below.wait()
+    assert (above.set_aside, below.set_aside) == ((), ())
 
 
 @pytest.mark.parametrize(

@@ -442,7 +442,7 @@ class Judgement(NamedTuple):
     env_files: tuple[str, ...] = ()
     """The environment files it names, which it sees once a person has said yes."""
     only_reads: bool = False
-    """Whether it runs on the host because the policy itself allows it: nobody was asked, and no rule names it."""
+    """Whether the policy itself allows it everywhere, so that nobody was asked about it, and no rule names it."""
     where: str = ""
     """The directory it runs in."""
 
@@ -525,7 +525,7 @@ class ShellGuard:
             reasons = _on_the_host(verdict)
             return Judgement("", reasons, only_reads=not reasons and verdict.only_reads)
         inside = self._reasons_inside(bash, place, call, verdict)
-        return Judgement("", tuple(inside), verdict.env_files)
+        return Judgement("", tuple(inside), verdict.env_files, verdict.only_reads)
 
     def _reasons_inside(
         self, bash: Bash, place: Place, call: ToolCall, verdict: ShellVerdict
@@ -624,7 +624,8 @@ _RULES: dict[Place, str] = {
     "read-only": "It can write nothing that lasts (/tmp and the home directory are gone with it), has no network and "
     'sees no credentials; place="workspace" lets it write in {root}, if a person agrees.',
     "workspace": "It can write in {root} and /tmp only, has no network and sees no credentials; files that configure "
-    "other programs (.git/config, .git/hooks, .vscode and others) are read-only.",
+    "other programs (.git/config, .git/hooks, .vscode and others) are read-only, also in a repository that an earlier "
+    "command made: make and configure one in one command.",
     "host": "It runs without a sandbox: a person is asked about what is not plainly harmless.",
 }
 _KEPT = "The working directory and exported variables last from one command to the next."

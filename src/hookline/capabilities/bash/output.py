@@ -11,10 +11,10 @@ import re
 import shutil
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal, TypeAlias
 
 from hookline._temporary import temporary_directory
 from hookline.containment.sandbox import Excerpt, Place
@@ -87,9 +87,16 @@ class Output:
         """What was printed since the last poll, without an unfinished line."""
         self._unfinished = bytearray()
         """A line that has not ended, or a key: a secret in two pieces would be recognised in neither."""
+        self._causes: set[Cause] = set()
+        """What kept the command from something, by all that it printed since this was taken."""
+        self._line = b""
+        """The end of a line that has not ended, in which there may be half of a sign of that."""
 
     def add(self, data: bytes) -> None:
         self.excerpt.add(data)
+        text = self._line + data
+        self._causes |= find_causes(text.decode(errors="replace"))
+        self._line = text[text.rfind(b"\n") + 1 :][-_LONGEST_SIGN:]
         self._unfinished += data
         if b"\n" in data:
             end = _end_of_complete(self._unfinished)
@@ -129,6 +136,11 @@ class Output:
             self._unfinished.clear()
         unread, self.unread = self.unread, Excerpt(self._size)
         return unread, len(self._unfinished)
+
+    def take_causes(self) -> set[Cause]:
+        """What kept the command from something since the last time, also by what is left out of the excerpt."""
+        causes, self._causes = self._causes, set()
+        return causes
 
     @property
     def where(self) -> str:
@@ -175,42 +187,62 @@ _HELD_NAMES = "|".join(map(re.escape, (".git", ".github", *HELD)))
 _CREDENTIALS = (
     'one that needs the user\'s credentials (git push, a private registry) needs place="host"'
 )
-_HINTS: tuple[tuple[re.Pattern[str], Mapping[Place, str]], ...] = (
-    (
-        re.compile(
-            r"read-only file system|\bEROFS\b|readonly database|unable to open database file"
-            rf"|device or resource busy|({_HELD_NAMES})\b[^\n]*: (Not a directory|File exists|No such device)",
-            re.IGNORECASE,
-        ),
-        {
-            "read-only": "this command ran in the read-only place: it can write in /tmp and the home directory, and "
-            'that is gone with it; place="workspace" lets a command write in {root}, where the mode or a person '
-            "agrees",
-            "workspace": "only {root} and /tmp can be written here; configuration that other programs run or obey "
-            "(.git/config, .git/hooks, .vscode, .claude and their like) and the Python environment that runs this "
-            'agent cannot be changed; place="host" runs a command without the sandbox, if a person agrees',
-        },
+Cause: TypeAlias = Literal["files", "network", "keys"]
+"""What the sandbox keeps a command from."""
+_SIGNS: dict[Cause, tuple[str, ...]] = {
+    "files": (
+        "read-only file system",
+        "erofs",
+        "readonly database",
+        "unable to open database file",
+        "device or resource busy",
     ),
-    (
-        re.compile(
-            r"ould not resolve host|Temporary failure in name resolution|Network is unreachable|ENOTFOUND|EAI_AGAIN"
-            r"|failure to look up|Name or service not known|dial tcp: lookup"
-        ),
-        {
-            "read-only": 'there is no network in the read-only place; network=true with place="workspace" gives it to '
-            f"one command, if a person agrees; {_CREDENTIALS}",
-            "workspace": "there is no network here; network=true gives it to one command, if a person agrees; "
-            f"{_CREDENTIALS}",
-        },
+    "network": (
+        "ould not resolve host",
+        "temporary failure in name resolution",
+        "network is unreachable",
+        "enotfound",
+        "eai_again",
+        "failure to look up",
+        "name or service not known",
+        "dial tcp: lookup",
     ),
-    (
-        re.compile(
-            r"Permission denied \(publickey|could not read (Username|Password)|Host key verification failed"
-            r"|Authentication failed|\bENEEDAUTH\b"
-        ),
-        dict.fromkeys(("read-only", "workspace"), f"there are no credentials here; {_CREDENTIALS}"),
+    "keys": (
+        "permission denied (publickey",
+        "could not read username",
+        "could not read password",
+        "host key verification",
+        "authentication failed",
+        "eneedauth",
     ),
+}
+"""What programs print then, in small letters. Plain words: all of a long output is searched for them."""
+_AT_HELD_NAME = re.compile(
+    rf"({_HELD_NAMES.lower()})\b[^\n]*: (not a directory|file exists|no such device)"
 )
+_WORDS: dict[Cause, Mapping[Place, str]] = {
+    "files": {
+        "read-only": "this command ran in the read-only place: it can write in /tmp and the home directory, and "
+        'that is gone with it; place="workspace" lets a command write in {root}, where the mode or a person '
+        "agrees",
+        "workspace": "only {root} and /tmp can be written here; configuration that other programs run or obey "
+        "(.git/config, .git/hooks, .vscode, .claude and their like) and the Python environment that runs this "
+        "agent cannot be changed; a new repository is configuration like any other for later commands: make, "
+        'configure and remove it in one command; place="host" runs a command without the sandbox, if a person '
+        "agrees",
+    },
+    "network": {
+        "read-only": 'there is no network in the read-only place; network=true with place="workspace" gives it to '
+        f"one command, if a person agrees; {_CREDENTIALS}",
+        "workspace": "there is no network here; network=true gives it to one command, if a person agrees; "
+        f"{_CREDENTIALS}",
+    },
+    "keys": dict.fromkeys(
+        ("read-only", "workspace"), f"there are no credentials here; {_CREDENTIALS}"
+    ),
+}
+_LONGEST_SIGN = 1000
+"""Bytes of a line that has not ended which are searched again with the next ones."""
 
 
 def readable(data: bytes) -> str:
@@ -263,12 +295,19 @@ _OF_SYSTEM = (
 """Messages of the C library that hints are given for, as most programs print them."""
 
 
-def hint(text: str, root: str, place: Place) -> str:
-    """What the sandbox had to do with what a command printed, and which argument helps."""
+def find_causes(text: str) -> set[Cause]:
+    """What the sandbox had to do with what a command printed."""
     for translated, english in _translations():
         text = text.replace(translated, english)
-    for pattern, words in _HINTS:
-        if place in words and pattern.search(text):
+    text = text.lower()
+    found = {cause for cause, signs in _SIGNS.items() if any(sign in text for sign in signs)}
+    return found | {"files"} if _AT_HELD_NAME.search(text) else found
+
+
+def hint(causes: Collection[Cause], root: str, place: Place) -> str:
+    """Which argument helps, for the first of these causes."""
+    for cause, words in _WORDS.items():
+        if cause in causes and place in words:
             return f"\n[the sandbox: {words[place].format(root=root)}]"
     return ""
 
@@ -277,8 +316,7 @@ def hint(text: str, root: str, place: Place) -> str:
 def _translations() -> list[tuple[str, str]]:
     """The same messages in the language of the user, which is that of commands too.
 
-    A way without text was rejected: an exit code says nothing of the cause, and to ask the kernel for each failed call
-    slows every call down.
+    To ask the kernel for each call that fails was rejected: it slows every call down.
     """
     import gettext  # only here: most commands of most people need no hint
 

@@ -59,7 +59,7 @@ class CommandRequest:
     env_files: tuple[str, ...]
     """Environment files that a person has agreed to show to it."""
     only_reads: bool
-    """Whether it runs on the host because the policy itself allows it."""
+    """Whether the policy itself knows that it only reads."""
     session: ShellSession
 
     @property
@@ -101,7 +101,11 @@ class CommandRunner:
         finally:
             progress.finish()
             output.close()
-        said = self._result_text(running, output, seconds) + note + describe_moved_files(running)
+        said = (
+            self._result_text(request, running, output, seconds)
+            + note
+            + describe_moved_files(running)
+        )
         if not running.contained:
             said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
@@ -116,7 +120,7 @@ class CommandRunner:
             running, note = await self._start(request, output.add, alone=False)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
-        one = self.backgrounds.add(run_id, request.text, running, output)
+        one = self.backgrounds.add(run_id, request, running, output)
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, running.kill, "timeout")
         await settle(one, _FIRST_LOOK)
@@ -183,7 +187,7 @@ class CommandRunner:
 
     def _variables(self, request: CommandRequest) -> Mapping[str, str]:
         """What a command gets beside the variables that all commands get."""
-        if request.only_reads:
+        if request.only_reads and self.sandbox.place_of(request.place) == "host":
             # The policy means the programs of the system. It cannot know which others they start by their names.
             return {"PATH": self.sandbox.environment(place="host")["PATH"]}
         return {} if self.is_outside(request) else request.session.env
@@ -226,23 +230,32 @@ class CommandRunner:
             return self.sandbox.status.contained
         return request.network
 
-    def _result_text(self, running: RunningCommand, output: Output, seconds: float) -> str:
+    def _result_text(
+        self, request: CommandRequest, running: RunningCommand, output: Output, seconds: float
+    ) -> str:
         text = format_output(output.excerpt, output.note).rstrip()
         how = {
             "exited": f"exit code {running.exit_code}, {format_duration(running.duration)}",
             "stopped": f"stopped after {format_duration(running.duration)}",
             "timeout": f"timed out after {seconds:g} s and was ended, with everything it had started",
         }.get(running.ended) or f"ended because {_TOO_MUCH[running.ended]}"
-        return f"{text}\n[{how}]{self._hint(text, running)}".lstrip("\n")
+        return f"{text}\n[{how}]{self._hint(request, running, output)}".lstrip("\n")
 
     def _new_output(self, one: BackgroundCommand) -> str:
-        text = new_output(one)
-        return text + self._hint(text, one.running)
+        return new_output(one) + self._hint(one.request, one.running, one.output)
 
-    def _hint(self, text: str, running: RunningCommand) -> str:
-        # In the read-only place also of a command that succeeds: `make | tail` does, whatever make could not write.
-        is_told = running.place == "read-only" or (running.contained and running.exit_code)
-        said = hint(text, str(self.sandbox.root), running.place) if is_told else ""
+    def _hint(self, request: CommandRequest, running: RunningCommand, output: Output) -> str:
+        """What the sandbox had to do with it.
+
+        In the read-only place what is printed counts also of a command that succeeds: `make | tail` does, whatever
+        make could not write. One that fails may have hidden why, as `git stash` does, unless it only reads.
+        """
+        causes, has_failed = output.take_causes(), running.ended == "exited" and running.exit_code
+        is_strict = running.place == "read-only"
+        if is_strict and has_failed and not request.only_reads:
+            causes = causes or {"files"}
+        is_told = is_strict or (running.contained and running.exit_code)
+        said = hint(causes, str(self.sandbox.root), running.place) if is_told else ""
         shared = self.sandbox.describe_shared() if said and running.place == "workspace" else ()
         return said + "".join(f"\n[the sandbox: {each}]" for each in shared)
 
@@ -301,7 +314,7 @@ class BackgroundCommand:
     """One command in the background, under an id."""
 
     id: str
-    command: str
+    request: CommandRequest
     running: RunningCommand
     output: Output
 
@@ -323,11 +336,11 @@ class BackgroundCommands:
             )
 
     def add(
-        self, run_id: str, command: str, running: RunningCommand, output: Output
+        self, run_id: str, request: CommandRequest, running: RunningCommand, output: Output
     ) -> BackgroundCommand:
         """Add a command that was started."""
         number = next(self._numbers.setdefault(run_id, itertools.count(1)))
-        made = BackgroundCommand(f"bg-{number}", command, running, output)
+        made = BackgroundCommand(f"bg-{number}", request, running, output)
         self._of.setdefault(run_id, {})[made.id] = made
         return made
 
@@ -358,13 +371,13 @@ def status(one: BackgroundCommand) -> str:
     """The status of a background command, in one line."""
     running = one.running
     if running.is_running:
-        return f"[{one.id} is running: {_short(one.command)}]{describe_moved_files(running)}"
+        return f"[{one.id} is running: {_short(one.request.text)}]{describe_moved_files(running)}"
     how = {
         "exited": f"ended by itself with exit code {running.exit_code}",
         "stopped": "was stopped",
         "timeout": "ran out of time and was ended",
     }.get(running.ended) or f"was ended because {_TOO_MUCH[running.ended]}"
-    took, command = format_duration(running.duration), _short(one.command)
+    took, command = format_duration(running.duration), _short(one.request.text)
     return f"[{one.id} {how} after {took}: {command}]{describe_moved_files(running)}"
 
 

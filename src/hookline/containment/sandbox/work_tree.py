@@ -1,8 +1,9 @@
 """One directory that commands can write: what others run or obey in it, what of that is new, and what may stay.
 
-What was there before a command is read-only for it. What is new afterwards is moved aside, unless it is harmless: a
-fresh git repository, or a file that was written through a jail, which asks first. What is there cannot be told from
-what somebody else makes at the same time, so a user who saves such a file while a command runs finds it moved aside.
+What was there when no command ran is read-only for all that start, whoever made it: to leave writable what earlier
+commands had made was rejected, for nobody can tell it from what the user made or replaced while they ran. What is new
+afterwards is moved aside, unless it is harmless: a fresh git repository, or a file that was written through a jail,
+which asks first. So a user who saves such a file while a command runs finds it moved aside.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shlex
 import stat
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -129,8 +130,6 @@ class WorkTree:
         """Whether a command started while another ran, of this process or of another, here, above or below. The other
         could move a directory at that moment, so that what is in it was not read-only for the one that started: then
         every change counts."""
-        self._made: dict[str, Identity] = {}
-        """What commands made and may stay. They can still change it, also so that no time shows it."""
         self._links: dict[str, str] = {}
         self._named: set[str] = set()
         self._relative: set[str] = set()
@@ -375,33 +374,28 @@ class WorkTree:
         return sorted(found)
 
     def _learn(self, held: Iterable[str], left_out: Iterable[str]) -> list[str]:
-        """Take what is there now for what the user has made, but for what commands made and nobody changed since.
+        """Take what is there now for the user's: what commands have left passed the check when they ended.
 
         Commands of other processes may run in this directory, above or below it: what is new by their records is
         judged. Gives what was moved aside.
         """
         self._refresh()
-        self._known, self._times, self._links, made = {}, {}, {}, self._made
-        self._made = {}
+        self._known, self._times, self._links = {}, {}, {}
         near = [record for record in self._live_records() if _overlap(record[0], self.root)]
         others = [record for record in near if record[0]]  # of the rest nobody knows what was there
-        self._overlap = False
         parts = self._parts()
         obeyed = (each.path for each in parts if each.check not in _WRITTEN_OFTEN)
-        read_only = {*held, *obeyed}.difference(made, self._stuck)
+        read_only = {*held, *obeyed}.difference(self._stuck)
         self._own_files(read_only, left_out, can_copy=not near)
-        samples = {
-            part
-            for part in parts
-            if part.check == "git-hooks" and made.get(part.path) == self._identity(part.path)
-        }
-        own = [part for part in parts if part not in samples and not self._is_of(others, part)]
+        own = [part for part in parts if not self._is_of(others, part)]
         named = set(self._files_named_by(own))
         self._named = named - {part.path for part in parts}
         self._relative = named - self._named
         # A closed directory of the user's is known, so that nobody opens it later to look for what is new.
         further = {*self._named, *self._index.find_closed()} - {part.path for part in parts}
-        has_new = self._note((*parts, *map(Part, further)), made, others)
+        has_new = self._note((*parts, *map(Part, further)), others)
+        # Also if the command that made it has ended by now: what is moved aside next is not there to be mounted.
+        self._overlap = has_new
         return self._judge_all(()) if has_new else []
 
     def _learn_named(self) -> None:
@@ -410,15 +404,18 @@ class WorkTree:
         named = set(self._files_named_by(part for part in parts if part.path in self._known))
         named -= {*self._named, *(part.path for part in parts)}
         self._named |= named
-        self._note(map(Part, named), {}, [])
+        self._note(map(Part, named), [])
 
     def _note(
         self,
         parts: Iterable[Part],
-        made: Mapping[str, Identity],
         others: list[tuple[str, dict[str, Identity]]],
     ) -> bool:
-        """Write down what is there. Whether something was left out because a command of others made it."""
+        """Write down what is there. Whether something has to be judged because it is new by the records of others.
+
+        Of that, what they know by name was there before commands ran, and somebody has replaced it: it is written down
+        as it was, so that it is read-only.
+        """
         has_new = False
         for part in parts:
             path = part.path
@@ -432,10 +429,9 @@ class WorkTree:
                 continue
             if part.check in _WRITTEN_OFTEN and self._may_stay(part, facts):
                 continue  # it is judged by its content alone
-            if made.get(path) == _identity(facts):
-                self._made[path] = made[path]
-            elif self._is_new_to(others, path, facts):
+            if self._is_new_to(others, path, facts):
                 has_new = True
+                self._known.update((path, was) for was in self._known_to(others, path) if was)
             elif stat.S_ISLNK(facts.st_mode):
                 if (target := target_of(self.root, path)) is not None:
                     self._links[path] = target
@@ -525,13 +521,17 @@ class WorkTree:
         self, others: list[tuple[str, dict[str, Identity]]], path: str, facts: os.stat_result
     ) -> bool:
         """Whether a part appeared while commands of others ran, by what they wrote down."""
+        same = (_identity(facts), self._fixed_identity(path, facts))
+        return any(was not in same for was in self._known_to(others, path))
+
+    def _known_to(
+        self, others: list[tuple[str, dict[str, Identity]]], path: str
+    ) -> Iterator[Identity | None]:
+        """What a part was before the commands of others ran, for each in whose directory it is."""
         whole = f"{self.root}/{path}"
         for root, known in others:
             if whole.startswith(f"{root}/"):
-                was = known.get(os.path.relpath(whole, root))
-                if was not in (_identity(facts), self._fixed_identity(path, facts)):
-                    return True
-        return False
+                yield known.get(os.path.relpath(whole, root))
 
     def _files_named_by(self, parts: Iterable[Part]) -> Iterator[str]:
         """Paths in this directory that are obeyed elsewhere, or named by what is obeyed, and links on the way to them.
@@ -674,13 +674,11 @@ class WorkTree:
         facts = facts_of(self.root, part.path)
         if facts is None or self._is_placeholder(part.path, facts):
             return False
-        exact = _identity(facts)
-        if self._known.get(part.path) == exact or self._was_there(part.path, facts, before):
+        if self._known.get(part.path) == _identity(facts):
             return False
-        if self._may_stay(part, facts):
-            self._made[part.path] = exact
+        if self._was_there(part.path, facts, before):
             return False
-        return True
+        return not self._may_stay(part, facts)
 
     def _was_there(
         self, path: str, facts: os.stat_result, before: dict[tuple[str, Identity], int]

@@ -24,8 +24,10 @@ from hookline.shell_text.runners import name_of
 from hookline.wildcards import matches
 
 PRIVILEGE = frozenset(
-    "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
+    "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo newgrp".split()
 )
+_OTHER_USER = re.compile(r"--[re]+[ug]")
+"""How the options of setpriv begin that change the user or the group."""
 _DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
 _DISKS = frozenset(
     "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
@@ -93,6 +95,10 @@ def find_denied(argv: Sequence[str], location: Location) -> str | None:
     name, words = name_of(argv), argv[1:]
     if name in PRIVILEGE:
         return f"{name} gives it the rights of another user"
+    if name == "setpriv" and any(map(_OTHER_USER.match, words)):
+        return "setpriv gives it the rights of another user"
+    if name == "chroot":
+        return "it has another root directory"
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "1", "6", "S"}):
         return "it stops the machine"
     if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
