@@ -474,8 +474,7 @@ class QueueJournal(WorkersJournal):
             )
         for question, decision in (decisions or {}).items():
             await post_answer(self, run_id, question, decision, by=by)
-        last = records[-1]
-        if isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS:
+        if _was_given_up(records):
             await self._refuse_continued(run_id)
             await self._reopen(run_id)
         await self.queue_again(run_id)
@@ -817,7 +816,7 @@ class QueueJournal(WorkersJournal):
     async def _reopen(self, run_id: str) -> None:
         durable = await reopen(self, run_id, ())
         try:
-            if (await story_of(durable.records, self)).is_over:
+            if _was_given_up(durable.records):  # of several that opened it again, one did
                 await take_back_end(durable, self._database.now())
                 await durable.commit()
         finally:
@@ -1014,6 +1013,12 @@ class QueueJournal(WorkersJournal):
 
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)
+
+
+def _was_given_up(records: list[Record]) -> bool:
+    """Whether a run failed because too many workers took it up."""
+    last = records[-1]
+    return isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS
 
 
 def _connect(database: Database) -> Connection:
