@@ -60,6 +60,7 @@ from hookline.journal import (
 )
 from hookline.journal.durable import StoredRecords
 from hookline.journal.postgres.store import JournalInPostgres
+from hookline.journal.run_info import check_own_id
 from hookline.journal.session import stream_of
 from hookline.journal.writer import RunClaim
 from hookline.sessions import Session, Sessions
@@ -615,4 +616,4 @@ def check_id(run_id: str) -> str:
             f"{run_id!r} cannot be the id of a queued run.",
             remedy="Give an id of printable characters.",
         )
-    return run_id
+    return check_own_id(run_id)
