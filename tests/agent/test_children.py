@@ -21,7 +21,14 @@ from hookline import (
     ToolContext,
     tool,
 )
-from hookline.journal import ChildFinished, ChildStarted, Record, TextDelta
+from hookline.journal import (
+    ChildFinished,
+    ChildStarted,
+    MemoryJournal,
+    Record,
+    RunStarted,
+    TextDelta,
+)
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -44,6 +51,27 @@ async def test_a_tool_may_run_another_agent_and_gets_its_result(world: World) ->
     assert [(each.child_run_id, each.name) for each in started] == [("r/0/call_1_1/1", "helper")]
     finished = [record for record in result.records if isinstance(record, ChildFinished)]
     assert [(each.status, each.text) for each in finished] == [(RunStatus.COMPLETED, "helped")]
+
+
+@pytest.mark.parametrize("above", [None, "other"])
+async def test_a_run_that_has_the_id_of_a_child_is_not_taken_for_it(
+    world: World, above: str | None
+) -> None:
+    """Its result is no answer to this call, and it stays as it is."""
+    journal = MemoryJournal()
+    claim = await journal.claim("r/0/call_1_1/1")
+    head = (claim.run_id, 0, 0.0)
+    claim.write([RunStarted(*head, agent_id="evil", session_id="x", parent_run_id=above)]).result()
+    claim.give_back().result()
+    stranger = await journal.read(claim.run_id)
+    world.add("helper", world.builder(call("work", n=1), say("helped")))
+    parent = world.builder(call("delegate", to="helper", task="help me"), say("done"))
+    result = await parent.with_journal(journal).build().run("go", run_id="r")
+    refused = "run 'r' cannot have a child with the id 'r/0/call_1_1/1': another run has it"
+    assert refused in str(result.steps[0].results[0].error)
+    assert world.results == []
+    assert not [each for each in result.records if isinstance(each, ChildStarted)]
+    assert await journal.read(claim.run_id) == stranger
 
 
 async def test_only_an_agent_can_be_spawned(world: World) -> None:

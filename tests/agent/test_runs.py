@@ -305,8 +305,11 @@ async def test_runs_beside_a_session_are_refused_under_its_name(setup: SessionSe
     agent = setup.agent(say("a"))
     with pytest.raises(UsageError, match=r"Sessions\(journal\)\.get\('s'\)\.run\(agent, prompt\)"):
         await agent.run("go", session="s")
-    with pytest.raises(UsageError, match="ids that begin with 'session/'"):
-        await agent.run("go", run_id="session/s")
+    for run_id in ("session/s", "r/0/call_1_1/1"):
+        with pytest.raises(UsageError, match="ids with a slash are those of child runs and sess"):
+            await agent.run("go", run_id=run_id)
+        with pytest.raises(UsageError, match="ids with a slash"):
+            await session.run(agent, "go", run_id=run_id)
     assert (await agent.run("go", session="other")).state.session_id == "other"
     assert (await session.refresh()).version == 1
     assert not setup.journal.claimed

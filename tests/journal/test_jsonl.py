@@ -95,6 +95,14 @@ def test_a_run_goes_with_its_children(family: Store) -> None:
         exported(family, "nobody")
 
 
+def test_a_run_with_the_id_of_a_child_is_a_child(story: Story) -> None:
+    """Without a run above it, it could become the result of a call that it knows nothing of."""
+    journal = MemoryJournal()
+    keep(journal, story("a/child", at=1.0))
+    with pytest.raises(JournalError, match=r"'a/child' cannot be the id of a run.*Nothing was"):
+        load([exported(journal)])
+
+
 def test_each_line_is_json_and_has_the_record(family: Store) -> None:
     """For other programs to read."""
     first, run, record, *_ = exported(family).splitlines()

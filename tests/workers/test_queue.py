@@ -65,6 +65,11 @@ def test_a_run_is_submitted_once(
     for bad in ("", " ", "a\0b"):
         with pytest.raises(UsageError, match="cannot be the id"):
             journal.submit_sync("sums", "Add.", run_id=bad)
+    for bad in ("r/0/call_1_1/1", "session/s"):
+        with pytest.raises(UsageError, match="ids with a slash are those of child runs and sess"):
+            journal.submit_sync("sums", "Add.", run_id=bad)
+        with pytest.raises(UsageError, match="ids with a slash"):
+            journal.set_schedule_sync(bad, "* * * * *", "sums", "Add.")
 
 
 def test_what_cannot_be_queued_is_not_in_the_journal(

@@ -383,6 +383,28 @@ def test_runs_that_are_in_no_queue_are_found(work: Any) -> None:
     assert "run 'broken' cannot be looked at" in work.errors()
 
 
+@pytest.mark.parametrize("lose", ["DELETE FROM {}", "UPDATE {} SET status = 'CANCELLED'"])
+async def test_the_entry_for_an_expiry_is_replaced(work: Any, lose: str) -> None:
+    """Each time that it is lost, also if the run has read a message. A run whose question stays is not looked at."""
+    journal, table = work.journal, f"{work.journal.engine_schema}.workflow_status"
+    worker = Worker(journal, working_agents.make_agents(work.folder))
+    for run_id, agent in (("r", "asks for five minutes"), ("other", "asks")):
+        await journal.submit(agent, "Pay.", run_id=run_id)
+        await worker._drive(run_id)
+    (question,) = (await Questions.read(journal, "r")).open
+    await post_answer(journal, "r", question.id, Decision.allow(), by="ann")
+    await worker._drive("r")
+    work.postgres.ask(f"UPDATE {table} SET status = 'SUCCESS' WHERE status <> 'DELAYED'")
+    for _ in range(2):
+        work.postgres.ask(lose.format(table) + " WHERE status = 'DELAYED'")
+        assert (await journal.find_lost()).keys() == {"r"}
+        await worker._find_lost()
+        (entry,) = await journal._find_entries(("DELAYED",))
+        assert (entry.run_id, entry.cause.partition(" ")[0]) == ("r", "expiry")
+        await worker._find_lost()
+    await journal.close()
+
+
 def test_a_damaged_run_holds_no_place(work: Any) -> None:
     """It is left as it is. Others are driven, and the reason why each waits is shown."""
     first = work.start()

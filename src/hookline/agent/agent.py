@@ -31,8 +31,7 @@ from hookline.errors import JournalError, RecordError, UnknownRunError, UsageErr
 from hookline.inspection import Finding, explain, lint
 from hookline.journal import Durable, JournalStore, Listener, Record, begin, reopen, story_of
 from hookline.journal.fold import next_state, with_changes
-from hookline.journal.run_info import check_run_id
-from hookline.journal.session import STREAM
+from hookline.journal.run_info import check_own_id, check_run_id
 from hookline.state import (
     AgentState,
     Attachment,
@@ -242,11 +241,6 @@ class Agent:
         begun = _begin(
             self.definition, prompt, state, session, run_id, is_checked=inside is not None
         )
-        if inside is None and run_id is not None and run_id.startswith(STREAM):
-            raise UsageError(
-                f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
-                remedy="Give the run another id.",
-            )
         return NewRun(begun, said, inside, state, session)
 
     async def _begin(self, new: NewRun, *extra: Listener) -> Run:
@@ -369,7 +363,7 @@ def _begin(
         check_transcript(state.messages)
     if run_id is None:
         run_id = os.urandom(16).hex()
-    check_run_id(run_id := _identity(run_id, "run_id"))
+    check_run_id(run_id := check_own_id(_identity(run_id, "run_id")))
     session = _identity(session, "session") or state.session_id or run_id
     return next_state(
         state.freeze(), agent_id=definition.agent_id, run_id=run_id, session_id=session

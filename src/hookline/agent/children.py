@@ -86,15 +86,20 @@ async def start_child(
     )
     if saved is None:
         start = await _ask_to_start(run, key, start)
-        run.append(
-            ChildStarted(
-                *run.record_head(), child_run_id=child_id, name=start.name, call_id=current.call.id
-            )
-        )
-        await _commit(run)  # or nobody would know whose child it is, should the process die
     child = ChildRun(run, definition, key, start.name, current.call.id, objections)
     child.counted = current.counted.get(key, NO_COUNTERS)
+    child.durable = await run.durable.for_child(child_id, definition.listeners)
     try:
+        if saved is None:
+            run.append(
+                ChildStarted(
+                    *run.record_head(),
+                    child_run_id=child_id,
+                    name=start.name,
+                    call_id=current.call.id,
+                )
+            )
+            await _commit(run)  # or nobody would know whose child it is, should the process die
         result = await child.begin(child_id, saved, start.prompt)
         for _ in range(objections, child.objections):
             await _object_again(run, key, start, result)
@@ -242,8 +247,8 @@ class ChildRun:
 
     async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
         """Start it, or continue it from where it paused or where its process died."""
-        parent, definition = self.parent, self.definition
-        self.durable = durable = await parent.durable.for_child(child_id, definition.listeners)
+        parent, definition, durable = self.parent, self.definition, self.durable
+        assert durable is not None
         if saved is not None:
             self.counted = saved.state.counters  # the parent knew of that much when it paused
         if start_of(durable.records) is None:

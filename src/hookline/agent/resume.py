@@ -72,6 +72,8 @@ async def resume_from_journal(
     """
     durable = await reopen(journal, run_id, definition.listeners)
     try:
+        if definition.on_claim is not None:
+            await definition.on_claim(durable)
         story = await story_of(durable.records, journal)
         if not story.is_finished or story.state.pending_step is not None:
             await refuse_child(story.state, journal)

@@ -16,7 +16,7 @@ from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Point, Registration, sort_hooks, unique_names
 from hookline.journal import JournalStore, Listener
-from hookline.journal.durable import Redact, RedactContent
+from hookline.journal.durable import Redact, RedactContent, StoredRecords
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, Decision, PendingApproval, ToolCall
 from hookline.tools import Toolbox
@@ -212,6 +212,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """How many seconds a question can be answered."""
     listeners: tuple[Listener, ...] = ()
     journal: JournalStore | None = None
+    on_claim: Callable[[StoredRecords], Awaitable[None]] | None = None
+    """Asked with the records of a run that is resumed, when it is claimed, before anything is written and any hook is
+    asked. If it raises, the claim is given back. Workers decide here whether they drive the run."""
     redact: Redact | None = None
     """What every record goes through before it is written or reported."""
     redact_content: RedactContent | None = None

@@ -294,11 +294,22 @@ class StoredRecords(Durable):
         """In the same store. The child may have begun in a process that died."""
         async with _open_claim(self._store, run_id) as claim:
             known = await _records(self._store, run_id)
+            self._refuse_other_child(run_id, known)
             child = StoredRecords(self._store, claim, known, (*self._listeners, *listeners))
             if claim.steps_before_loss is None and self.is_after_loss:
                 # It began after the loss. If it did so for the second time, nothing of the first is left.
                 child._lost_steps = math.inf
             return child
+
+    def _refuse_other_child(self, run_id: str, known: list[Record]) -> None:
+        """Refuse a run with the id of a child that is not this run's own: its result is no answer to a call here."""
+        assert self._claim is not None
+        started = next((each for each in known if isinstance(each, RunStarted)), None)
+        if known and (started is None or started.parent_run_id != self._claim.run_id):
+            raise UsageError(
+                f"run '{self._claim.run_id}' cannot have a child with the id '{run_id}': another run has it.",
+                remedy="Delete that run, or start this one again under another id.",
+            )
 
     async def close(self) -> None:
         """Let others have the run."""

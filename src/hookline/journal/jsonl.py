@@ -15,7 +15,7 @@ import msgspec
 from hookline.errors import HooklineError, JournalError
 from hookline.journal.chain import Row, StoredRun, check_chain, decode_all
 from hookline.journal.record import Record, RunQueued, RunStarted
-from hookline.journal.run_info import RunInfo, check_records, summarise
+from hookline.journal.run_info import RunInfo, check_own_id, check_records, summarise
 from hookline.journal.session import STREAM, SessionCreated
 
 _FORMAT = "hookline.journal"
@@ -98,6 +98,8 @@ def _check_places(run_id: str, records: list[Record]) -> None:
     begins = SessionCreated if run_id.startswith(STREAM) else RunQueued | RunStarted
     if not run_id or not records or not isinstance(records[0], begins):
         raise JournalError(f"run '{run_id}' does not begin as a run or a session begins.")
+    if begins is not SessionCreated and getattr(records[0], "parent_run_id", None) is None:
+        check_own_id(run_id)
     for position, record in enumerate(records):
         if record.seq != position:
             raise JournalError(

@@ -132,6 +132,16 @@ def check_run_id(run_id: str) -> None:
         raise UsageError(f"the run id {run_id!r} is not valid Unicode.") from None
 
 
+def check_own_id(run_id: str) -> str:
+    """Refuse an id that somebody gives a run, and that a child of a run or a session has or may have one day."""
+    if "/" in run_id:
+        raise UsageError(
+            f"{run_id!r} cannot be the id of a run: ids with a slash are those of child runs and sessions.",
+            remedy="Give an id without a slash.",
+        )
+    return run_id
+
+
 def check_limit(limit: int | None) -> None:
     """Refuse what cannot be the length of a list."""
     if limit is not None and limit < 0:

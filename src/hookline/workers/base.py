@@ -2,6 +2,8 @@
 
 The engine hands the id of a run to `_drive`, which resumes or begins the run. The claim of the journal decides who
 drives it, whatever the engine does: `_drive` waits for the claim, and never returns while somebody drives the run.
+Whether and how this worker drives it is decided in `_decide`, on the records that were read under the claim. What was
+read before may be out of date: it only says whether to ask for the claim.
 
 A worker holds a lock with its own name, on the connection that writes. One that finds that it lost its lock ends what
 it drives, without writing anything, and waits for the claims again.
@@ -56,7 +58,9 @@ from hookline.journal import (
     reopen,
     story_of,
 )
+from hookline.journal.durable import StoredRecords
 from hookline.journal.postgres.store import JournalInPostgres
+from hookline.journal.run_info import check_own_id
 from hookline.journal.session import stream_of
 from hookline.journal.writer import RunClaim
 from hookline.sessions import Session, Sessions
@@ -157,6 +161,10 @@ class CannotDriveError(Exception):
         """What only workers have that can drive it."""
 
 
+class AtRestError(Exception):
+    """A run that was claimed has nothing to do: somebody else has driven it meanwhile."""
+
+
 class OtherWorkerError(Exception):
     """Tells the engine to start the body of a run again, on another worker."""
 
@@ -189,7 +197,7 @@ class BaseWorker(ABC):
         for name in agents:
             check_name("agent", name)
         self.journal = journal
-        self.agents = {name: _with_journal(name, each, journal) for name, each in agents.items()}
+        self.agents = {name: self._equip(name, each) for name, each in agents.items()}
         self.concurrency = concurrency
         self.grace = grace
         self.max_attempts = max_attempts
@@ -332,6 +340,12 @@ class BaseWorker(ABC):
                 if why_failed:
                     await self._end_idle(run_id, why_failed)
                 return await self._resume(run_id)
+            except AtRestError:
+                return False  # it is looked at once more: whoever finds it at rest ends its turn
+            except NewerRunError:
+                place = place_of_newer(self.info.record_version)
+                await self._pass_on(run_id, CannotDriveError("", place))
+                return True
             except CannotDriveError as missing:
                 await self._pass_on(run_id, missing)
                 return True
@@ -345,8 +359,6 @@ class BaseWorker(ABC):
             records = await self.journal.read(run_id)
         except UnknownRunError:
             return True  # it was deleted
-        except NewerRunError:
-            raise CannotDriveError("", place_of_newer(self.info.record_version)) from None
         except DamagedRunError as error:
             # Nothing can be appended to it, so it cannot be ended as failed. It is found again after it was restored.
             about = {"run_id": run_id, "error": str(error)}
@@ -363,20 +375,37 @@ class BaseWorker(ABC):
 
     async def _continue(self, run_id: str, records: list[Record]) -> bool:
         """Drive a run, or end it. False when another run of its session comes before it."""
+        self._check_version(records)  # one that is not for this worker does not wait for its claim
         queued = records[0]
         assert isinstance(queued, RunQueued)
-        name, version = queued.agent_id, wanted_version(records)
-        if not self.info.can_drive(name, version):
-            raise CannotDriveError(queued.queue, place_for(name, version))
-        if count_attempts(records) >= self.max_attempts:
-            await self._end_idle(run_id, f"taken up {self.max_attempts} times without a step made")
-            return True
+        agent = self.agents[queued.agent_id]
         # What is resumed later has a trace of its own, as without workers: see docs/observability.md.
         with continue_trace(queued.traceparent if len(records) == 1 else ""):
             if queued.session:
-                return await self._continue_session(self.agents[name], queued)
-            await self.agents[name].resume(run_id)
+                return await self._continue_session(agent, queued)
+            await agent.resume(run_id)
         return True
+
+    async def _decide(self, durable: StoredRecords) -> None:
+        """Whether this worker drives a run that it has claimed. One that was taken up too often is ended here.
+
+        Raises AtRestError or CannotDriveError.
+        """
+        records = durable.records
+        if await self.journal.is_at_rest(records[0].run_id, records):
+            raise AtRestError
+        self._check_version(records)
+        if count_attempts(records) >= self.max_attempts:
+            why = f"taken up {self.max_attempts} times without a step made"
+            await fail_idle(durable, self.journal.database.now(), why)
+            await durable.commit()
+
+    def _check_version(self, records: list[Record]) -> None:
+        """Refuse a run that this worker has no agent for."""
+        queued, version = records[0], wanted_version(records)
+        assert isinstance(queued, RunQueued)
+        if not self.info.can_drive(queued.agent_id, version):
+            raise CannotDriveError(queued.queue, place_for(queued.agent_id, version))
 
     async def _continue_session(self, agent: Agent, queued: RunQueued) -> bool:
         """Drive a run of a session if it is its turn. Otherwise the end of the run before it queues it again."""
@@ -392,9 +421,6 @@ class BaseWorker(ABC):
                 await session.resume_run(agent)
             else:
                 await session.begin_run(agent, run_id)
-        except NewerRunError:
-            place = place_of_newer(self.info.record_version)
-            raise CannotDriveError(queued.queue, place) from None
         except SessionConflictError:
             raise
         except SessionError as error:
@@ -413,6 +439,17 @@ class BaseWorker(ABC):
     async def _is_at_rest(self, run_id: str, records: list[Record]) -> bool:
         """Whether nothing is to be done."""
         return await self.journal.is_at_rest(run_id, records)
+
+    def _equip(self, name: str, agent: Agent) -> Agent:
+        """An agent with the journal of this worker, which decides what the agent drives."""
+        if not isinstance(agent, Agent):
+            raise UsageError(f"'{name}' is {agent!r}, which is not an agent.")
+        if agent.definition.journal is not None:
+            raise UsageError(
+                f"agent '{name}' has a journal of its own.",
+                remedy="Build it without one: the worker gives it the journal of the queue.",
+            )
+        return Agent(replace(agent.definition, journal=self.journal, on_claim=self._decide))
 
     async def _end_idle(
         self,
@@ -500,17 +537,6 @@ def count_attempts(records: list[Record]) -> int:
     return count
 
 
-def _with_journal(name: str, agent: Agent, journal: WorkersJournal) -> Agent:
-    if not isinstance(agent, Agent):
-        raise UsageError(f"'{name}' is {agent!r}, which is not an agent.")
-    if agent.definition.journal is not None:
-        raise UsageError(
-            f"agent '{name}' has a journal of its own.",
-            remedy="Build it without one: the worker gives it the journal of the queue.",
-        )
-    return Agent(replace(agent.definition, journal=journal))
-
-
 def missing_package(package: str, extra: str) -> UsageError:
     """What somebody reads who has not installed an engine."""
     return UsageError(
@@ -590,4 +616,4 @@ def check_id(run_id: str) -> str:
             f"{run_id!r} cannot be the id of a queued run.",
             remedy="Give an id of printable characters.",
         )
-    return run_id
+    return check_own_id(run_id)

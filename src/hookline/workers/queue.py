@@ -138,11 +138,21 @@ _CLEAR_WORKER_CONCURRENCY = f"""
 UPDATE {{queues}} SET worker_concurrency = NULL WHERE worker_concurrency IS NOT NULL AND split_part(name, '/', 1) IN
     (SELECT split_part(queue_name, '/', 1) FROM {{table}} WHERE name = '{WORKFLOW}')
 """
+# A run that waits for an answer until some time, and that no entry wakes then. The time is in the record of its pause
+# alone, so the text of that record is searched: what only looks like one is looked at once. Rejected: a column for it.
+_IS_UNWATCHED = f"""
+status = 'paused' AND run_id NOT IN (SELECT {_RUN_OF_ENTRY} FROM {{table}}
+    WHERE name = '{WORKFLOW}' AND status IN ('ENQUEUED', 'DELAYED', 'PENDING'))
+AND coalesce((SELECT position('"expires_at":'::bytea IN batches.records) > 0 FROM batches
+    WHERE batches.id >= runs.id << 32 AND batches.id < (runs.id + 1) << 32
+        AND position('"type":"result"'::bytea IN batches.records) > 0 ORDER BY batches.id DESC LIMIT 1), false)
+"""
 # A run with a message may have to end, wherever its entry is: delayed, or in a queue without workers.
 _MAY_BE_LOST = f"""
-SELECT run_id, records, (SELECT count(*) FROM inbox WHERE inbox.run_id = runs.run_id)
-FROM runs WHERE kind = 'run' AND parent_run_id IS NULL AND status IN ('queued', 'running', 'paused')
-    AND (run_id IN (SELECT run_id FROM inbox)
+SELECT run_id, records, (SELECT count(*) FROM inbox WHERE inbox.run_id = runs.run_id), is_unwatched
+FROM (SELECT *, {_IS_UNWATCHED} AS is_unwatched FROM runs
+        WHERE kind = 'run' AND parent_run_id IS NULL AND status IN ('queued', 'running', 'paused')) runs
+WHERE (run_id IN (SELECT run_id FROM inbox) OR is_unwatched
         OR status <> 'paused' AND run_id NOT IN ({_RUNS_IN_QUEUE}) AND NOT (status = 'queued' AND EXISTS (
             SELECT 1 FROM runs earlier WHERE earlier.session_id = runs.session_id AND earlier.id < runs.id
                 AND earlier.status = 'queued' AND earlier.kind = 'run')))
@@ -174,6 +184,15 @@ class QueueEntry(NamedTuple):
     def cause(self) -> str:
         """Why it was queued, without a colon."""
         return self.id.rpartition(":")[2]
+
+
+class LostRun(NamedTuple):
+    """A run that may have something to do. If it has nothing, it has nothing as long as this does not change."""
+
+    records: int
+    messages: int
+    is_unwatched: bool
+    """A question may expire, and no entry of the queue wakes the run then."""
 
 
 class WaitingRuns(NamedTuple):
@@ -479,8 +498,7 @@ class QueueJournal(WorkersJournal):
             )
         for question, decision in (decisions or {}).items():
             await post_answer(self, run_id, question, decision, by=by)
-        last = records[-1]
-        if isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS:
+        if _was_given_up(records):
             await self._refuse_continued(run_id)
             await self._reopen(run_id)
         await self.queue_again(run_id)
@@ -583,19 +601,18 @@ class QueueJournal(WorkersJournal):
             self._enqueue(run_id, options)
 
     @in_thread
-    def find_lost(self) -> dict[str, tuple[int, int]]:
-        """The runs that may have something to do and that nobody drives, with the counts of their records and messages.
+    def find_lost(self) -> dict[str, LostRun]:
+        """The runs that may have something to do and that nobody drives.
 
-        They are in no queue, and are queued, or it is their turn in a session, or they began. Or they have something in
-        their inbox, which they may have read already. What waits in a queue for one application is for all from now on.
+        They are in no queue, and are queued, or it is their turn in a session, or they began, or a question of theirs
+        expires. Or they have something in their inbox, which they may have read already. What waits in a queue for one
+        application is for all from now on.
         """
         with self._transaction() as (_, raw):
             raw.execute(sql.SQL(_RELEASE).format(table=self._table))
             rows = raw.execute(sql.SQL(_MAY_BE_LOST).format(table=self._table)).fetchall()
             held = {number for (number,) in raw.execute(_HELD)}
-        found = {
-            str(from_column(run_id)): (records, messages) for run_id, records, messages in rows
-        }
+        found = {str(from_column(run_id)): LostRun(*rest) for run_id, *rest in rows}
         return {run_id: found[run_id] for run_id in found if self._lock_of(run_id) not in held}
 
     async def queue_again(self, run_id: str) -> bool:
@@ -822,7 +839,7 @@ class QueueJournal(WorkersJournal):
     async def _reopen(self, run_id: str) -> None:
         durable = await reopen(self, run_id, ())
         try:
-            if (await story_of(durable.records, self)).is_over:
+            if _was_given_up(durable.records):  # of several that opened it again, one did
                 await take_back_end(durable, self._database.now())
                 await durable.commit()
         finally:
@@ -1019,6 +1036,12 @@ class QueueJournal(WorkersJournal):
 
     def _lock_of(self, name: str) -> int:
         return lock_key("run", self._database.schema, name)
+
+
+def _was_given_up(records: list[Record]) -> bool:
+    """Whether a run failed because too many workers took it up."""
+    last = records[-1]
+    return isinstance(last, RunFinished) and last.stop_reason is StopReason.ATTEMPTS
 
 
 def _connect(database: Database) -> Connection:

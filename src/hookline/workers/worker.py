@@ -28,7 +28,7 @@ from hookline.workers.base import (
     CannotDriveError,
     missing_package,
 )
-from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, QueueJournal
+from hookline.workers.queue import DEFAULT_QUEUE, WORKFLOW, LostRun, QueueJournal
 from hookline.workers.registry import place_for, wanted_version
 from hookline.workers.telemetry import observe_queues
 
@@ -81,8 +81,8 @@ class Worker(BaseWorker):
         self._taking = threading.Lock()
         self._without_body: set[str] = set()
         """Entries that this worker has taken and that had no body at the last look."""
-        self._idle: dict[str, tuple[int, int]] = {}
-        """Runs that have nothing to do as long as they have so many records and messages."""
+        self._idle: dict[str, LostRun] = {}
+        """Runs that have nothing to do as long as they are so."""
         self._loop: Future[asyncio.AbstractEventLoop] = Future()
         self._dbos = dbos
         if dbos is not None:
@@ -235,7 +235,7 @@ class Worker(BaseWorker):
         questions = (await Questions.read(self.journal, run_id)).open
         expiries = [each.expires_at for each in questions if each.expires_at is not None]
         queued = records[0]
-        if expiries and isinstance(queued, RunQueued):
+        if expiries and isinstance(queued, RunQueued) and queued.queue:
             place = place_for(queued.agent_id, wanted_version(records))
             await self.journal.wake_at(run_id, min(expiries), f"{queued.queue}/{place}")
         return True
@@ -272,7 +272,7 @@ class Worker(BaseWorker):
         """Queue runs that have something to do and are in no queue, whatever is the reason, and end cancelled ones.
 
         Somebody who may not queue runs has answered, it is the turn of a run in its session, the entry of a run ended
-        before the run did, or there is none.
+        before the run did, or there is none. A run whose question expires gets an entry for that time.
         """
         lost = await self.journal.find_lost()
         self._idle = {run_id: at for run_id, at in self._idle.items() if lost.get(run_id) == at}
@@ -280,8 +280,10 @@ class Worker(BaseWorker):
             try:
                 if await self.journal.queue_again(run_id):
                     await self._end_cancelled(run_id)
-                else:
-                    self._idle[run_id] = lost[run_id]
+                    continue
+                if lost[run_id].is_unwatched:
+                    await self._is_at_rest(run_id, await self.journal.read(run_id))
+                self._idle[run_id] = lost[run_id]
             except RunInUseError:
                 pass  # it is driven by now, and sees its messages
             except HooklineError as error:  # the others are looked at all the same
