@@ -97,6 +97,18 @@ def test_names_with_odd_ends_of_lines() -> None:
     assert (mount.root, mount.place) == (f"/{name}", f"/mnt/{name} x")
 
 
+def test_a_device_is_no_place_for_anything() -> None:
+    """What is mounted there is the machine's or our own, and not whatever a command has put in the place of ours."""
+    table = mount_table._parse(Path("/proc/self/mountinfo").read_text())
+    (root,) = [each for each in table if each.place == "/"]
+    line = (
+        f"30 1 {root.device} {root.root.rstrip('/')}/etc/passwd /dev/null rw - ext4 /dev/sda rw\n"
+    )
+    ours = {"/dev/null", "/run/ours/null"}
+    assert mount_table.find_misplaced(line, (), ours, ()) == "/dev/null"
+    assert mount_table.find_misplaced(line, (), {*ours, "/etc/passwd"}, ()) is None
+
+
 @pytest.mark.parametrize(
     ("mounts", "root", "expected"),
     [

@@ -30,12 +30,14 @@ def mounts_of(process: int) -> str:
     return ""
 
 
-def find_misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
+def find_misplaced(
+    table: str, checked: Collection[str], ours: Collection[str], expected: Collection[str]
+) -> str | None:
     """A path in a sandbox, by its table, with something else than what has that path outside, or without its mount.
 
     bubblewrap finds what it mounts by paths, and a command that runs meanwhile may put a link into one. The kernel's
     table has what was mounted, whatever led there. Descriptors instead of paths were rejected: bubblewrap makes paths
-    of them. `exempt` are paths inside that are checked otherwise, and paths outside that may be anywhere inside.
+    of them. `checked` are paths inside that are checked otherwise, `ours` paths outside that may be anywhere inside.
     """
     outside: dict[str, list[_Mount]] = {}
     for mount in _parse(_text_of(_TABLE)):
@@ -44,9 +46,9 @@ def find_misplaced(table: str, exempt: Collection[str], expected: Collection[str
     for mount in map(_read, _lines(table)):
         missing.discard(mount.place)
         # A file system that is not outside was made for the sandbox, and is empty.
-        if mount.device in outside and mount.place not in exempt:
+        if mount.device in outside and mount.place not in checked:
             paths = set(_paths(mount, outside[mount.device]))
-            if mount.place not in paths and paths.isdisjoint(exempt):
+            if mount.place not in paths and paths.isdisjoint(ours):
                 return mount.place
     return min(missing, default=None)
 

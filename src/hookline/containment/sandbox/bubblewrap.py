@@ -31,8 +31,9 @@ from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,
     empty_file,
-    null_device,
+    open_null_device,
     own_devices,
+    refuse_reachable,
 )
 from hookline.containment.sandbox.paths import outermost
 from hookline.containment.sandbox.protection import Protection
@@ -170,7 +171,9 @@ class Arrangement:
         argv = [program.path, "--args", self._arguments(options), "--", *job.argv]
         self._start = StartLock()
         used = used_roots([each.visit for each in self._held])
+        outside = [path for _, path in view.places(job.place)]
         used += all_paths(*filter(None, used))
+        refuse_reachable(used if job.place == "read-only" else [*used, *outside])
         is_disturbed = bool(used) and any(is_inside_any(each, used) for each in options)
         if self._start.is_held and not is_disturbed:  # nobody begins to run before `go`
             tmp = dict(view.places(job.place)).get("/tmp")
@@ -247,8 +250,8 @@ class Arrangement:
                 raise _ReplacedError(inside)
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
-        exempt = {*self._roots, os.devnull, empty_file(), *own_devices().values()}
-        if (wrong := find_misplaced(table, exempt, expected)) is not None:
+        ours = {os.devnull, empty_file(), *own_devices().values()}
+        if (wrong := find_misplaced(table, self._roots, ours, expected)) is not None:
             raise _ReplacedError(wrong)
 
     def _file(self, content: bytes) -> int:
@@ -421,7 +424,7 @@ class BubblewrapCommand(RunningCommand):
         try:
             self._status, said = os.pipe()
             made, theirs = socket.socketpair()
-            nothing = os.open(null_device(), os.O_RDONLY)
+            nothing = open_null_device()
         except OSError as error:  # too many files are open
             self._arrangement.give_back()
             raise SandboxError(f"the sandbox could not be started ({error}).") from None
