@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.containment import Sandbox, mount_table
+from hookline.containment.links import is_below
 from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
 from hookline.containment.sandbox.mounts import MountPlan
@@ -107,6 +108,21 @@ def test_a_device_is_no_place_for_anything() -> None:
     ours = {"/dev/null", "/run/ours/null"}
     assert mount_table.find_misplaced(line, (), ours, ()) == "/dev/null"
     assert mount_table.find_misplaced(line, (), {*ours, "/etc/passwd"}, ()) is None
+
+
+def test_all_paths_have_those_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a directory that is mounted elsewhere, of one in it that is, and of a disk that is mounted in it."""
+    mounts = [
+        "8:1 / /", "8:1 /home/me/sub /mnt/part", "8:1 /home /second", "8:2 / /home/me/disk", "8:2 /inner /mnt/inner"
+    ]  # fmt: skip
+    table = tmp_path / "table"
+    table.write_text("".join(f"30 1 {each} rw - ext4 /dev/sda rw\n" for each in mounts))
+    monkeypatch.setattr(mount_table, "_TABLE", str(table))
+    found = mount_table.all_paths("/home/me")
+    outermost = {"/home/me", "/mnt/part", "/second/me", "/mnt/inner"}
+    assert outermost.issubset(found)
+    assert all(any(is_below(each, one) for one in outermost) for each in found)
+    assert mount_table.all_paths() == []
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,11 @@ from hookline.containment.mount_table import all_paths, find_misplaced, mounts_o
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
-from hookline.containment.sandbox.inventory import StartLock
+from hookline.containment.sandbox.inventory import (
+    StartLock,
+    find_locked_above,
+    records_directory,
+)
 from hookline.containment.sandbox.limits import Enforcement
 from hookline.containment.sandbox.mount_points import prepare_mount_points
 from hookline.containment.sandbox.mounts import (
@@ -172,7 +176,8 @@ class Arrangement:
         self._start = StartLock()
         used = used_roots([each.visit for each in self._held])
         outside = [path for _, path in view.places(job.place)]
-        used += all_paths(*filter(None, used))
+        self._refuse_unknown(used, outside)
+        used = all_paths(*used)
         refuse_reachable(used if job.place == "read-only" else [*used, *outside])
         is_disturbed = bool(used) and any(is_inside_any(each, used) for each in options)
         if self._start.is_held and not is_disturbed:  # nobody begins to run before `go`
@@ -182,6 +187,24 @@ class Arrangement:
             return argv
         self.around = self._surroundings(program, view, job, used)
         return argv
+
+    def _refuse_unknown(self, used: list[str], paths: list[str]) -> None:
+        """Refuse to start beside a command whose place is not known: it may lead what is mounted anywhere."""
+        why = ""
+        if "" in used:
+            why = "the directory in which it was started was moved or removed, or it could not be written down"
+        elif self._start is not None and not self._start.is_held:  # nobody has records
+            above = find_locked_above(paths, used)
+            why = (
+                f"it runs in '{above}', and '{records_directory()}' cannot be written"
+                if above
+                else ""
+            )
+        if why:
+            raise SandboxError(
+                f"a command of another process runs whose place is not known: {why}.",
+                remedy="Nothing was run. Wait for the other command, or end it.",
+            )
 
     def _surroundings(
         self, program: InstalledBubblewrap, view: FileView, job: Job, used: list[str]
@@ -200,7 +223,7 @@ class Arrangement:
             )
         roots = [] if job.place == "read-only" else [path for _, path in view.places(job.place)]
         # A command of a directory above could exchange ours, but not the one that it runs in.
-        near = [each for each in used if each and is_overlapping(each, roots)]
+        near = [each for each in used if is_overlapping(each, roots)]
         writable = outermost([*roots, *near])
         options = ["--unshare-user", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
         # A view of /proc that can be written is needed to mount another one.
