@@ -25,9 +25,9 @@ sys.stdin.read()
 """
 
 
-def start(place: Path) -> tuple[subprocess.Popen[str], Path]:
+def start(place: Path, **more: str) -> tuple[subprocess.Popen[str], Path]:
     """A process that has made a directory, and the directory."""
-    env = {**os.environ, "TMPDIR": str(place)}
+    env = {**os.environ, "XDG_STATE_HOME": str(place), "TMPDIR": "/nowhere", **more}
     argv, pipe = [sys.executable, "-c", MAKE], subprocess.PIPE
     process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True, env=env)
     assert process.stdout is not None
@@ -38,6 +38,15 @@ def test_a_process_removes_its_own(tmp_path: Path) -> None:
     """When it ends by itself."""
     process, made = start(tmp_path)
     assert made.is_dir()
+    assert made.is_relative_to(tmp_path / "hookline" / "tmp")
+    process.communicate()
+    assert not any((tmp_path / "hookline" / "tmp").iterdir())
+
+
+def test_where_no_state_can_be_kept_it_is_where_tmpdir_says(tmp_path: Path) -> None:
+    """So it was everywhere, and what mounts such a file looks whether commands can write there."""
+    process, made = start(tmp_path, XDG_STATE_HOME="/dev/null", TMPDIR=str(tmp_path))
+    assert made.parent.parent == tmp_path
     process.communicate()
     assert not any(tmp_path.iterdir())
 
@@ -46,12 +55,12 @@ def test_the_next_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     """And neither what belongs to a process that lives, nor what has another name."""
     killed, left = start(tmp_path)
     alive, kept = start(tmp_path)
-    other = tmp_path / "hookline-other"
+    other = left.parent.parent / "hookline-other"
     other.mkdir()
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert left.is_dir()
-    remove_left(str(tmp_path))
+    remove_left(str(left.parent.parent))
     assert not left.parent.exists()
     assert kept.is_dir()
     assert other.is_dir()

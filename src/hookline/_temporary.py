@@ -1,7 +1,12 @@
-"""Temporary directories of this process. What a process left that was killed, the next one removes.
+"""Temporary files of this process. What a process left that was killed, the next one removes.
 
-A process has one directory, which it keeps locked as long as it lives: the kernel gives up the lock of one that was
-killed. The number of the process in the name was rejected: another process, or another container, may have the same.
+Our own are in the directory of our state, where no command can write: the sandbox keeps it, or refuses to run. TMPDIR
+was rejected: it may lie in a directory that commands can write, and they would put a link to another file in the place
+of what we mount or write. It is used if nothing can be made in the directory of our state.
+
+A process has one directory in each place, which it keeps locked as long as it lives: the kernel gives up the lock of
+one that was killed. The number of the process in the name was rejected: another process, or another container, may
+have the same.
 """
 
 from __future__ import annotations
@@ -15,6 +20,9 @@ import tempfile
 import threading
 from functools import cache
 from pathlib import Path
+from typing import IO
+
+from hookline.own_directories import state_directory
 
 PREFIX = "hookline-run-"
 """Only locked directories have it: what another version made has another name, and stays."""
@@ -22,10 +30,33 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def temporary_directory() -> Path:
-    """A new directory, which is removed when this process has ended, whatever ended it."""
-    base = _base(tempfile.gettempdir(), os.getpid())
+    """A new directory of our own, which is removed when this process has ended, whatever ended it."""
+    return Path(tempfile.mkdtemp(dir=_own_base())).resolve()
+
+
+def temporary_file() -> IO[bytes]:
+    """A file of our own without a name."""
+    return tempfile.TemporaryFile(buffering=0, dir=_own_base())
+
+
+def directory_in_tmpdir() -> Path:
+    """A new directory where TMPDIR says. Commands may be able to write there."""
+    return Path(tempfile.mkdtemp(dir=_existing_base(tempfile.gettempdir()))).resolve()
+
+
+def _own_base() -> str:
+    place = f"{state_directory(os.environ)}/tmp"
+    try:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        return _existing_base(place)
+    except OSError:  # it is read-only, full, or there is no home
+        return _existing_base(tempfile.gettempdir())
+
+
+def _existing_base(place: str) -> str:
+    base = _base(place, os.getpid())
     os.makedirs(base, mode=0o700, exist_ok=True)  # somebody may have cleared /tmp
-    return Path(tempfile.mkdtemp(dir=base)).resolve()
+    return base
 
 
 @cache

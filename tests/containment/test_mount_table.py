@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.containment import Sandbox, mount_table
+from hookline.containment.links import is_below
 from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
 from hookline.containment.sandbox.mounts import MountPlan
@@ -95,6 +96,33 @@ def test_names_with_odd_ends_of_lines() -> None:
     line = f"30 1 8:1 /{name} /mnt/{name}\\040x rw - ext4 /dev/sda rw\n"
     (mount,) = mount_table._parse(line)
     assert (mount.root, mount.place) == (f"/{name}", f"/mnt/{name} x")
+
+
+def test_a_device_is_no_place_for_anything() -> None:
+    """What is mounted there is the machine's or our own, and not whatever a command has put in the place of ours."""
+    table = mount_table._parse(Path("/proc/self/mountinfo").read_text())
+    (root,) = [each for each in table if each.place == "/"]
+    line = (
+        f"30 1 {root.device} {root.root.rstrip('/')}/etc/passwd /dev/null rw - ext4 /dev/sda rw\n"
+    )
+    ours = {"/dev/null", "/run/ours/null"}
+    assert mount_table.find_misplaced(line, (), ours, ()) == "/dev/null"
+    assert mount_table.find_misplaced(line, (), {*ours, "/etc/passwd"}, ()) is None
+
+
+def test_all_paths_have_those_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a directory that is mounted elsewhere, of one in it that is, and of a disk that is mounted in it."""
+    mounts = [
+        "8:1 / /", "8:1 /home/me/sub /mnt/part", "8:1 /home /second", "8:2 / /home/me/disk", "8:2 /inner /mnt/inner"
+    ]  # fmt: skip
+    table = tmp_path / "table"
+    table.write_text("".join(f"30 1 {each} rw - ext4 /dev/sda rw\n" for each in mounts))
+    monkeypatch.setattr(mount_table, "_TABLE", str(table))
+    found = mount_table.all_paths("/home/me")
+    outermost = {"/home/me", "/mnt/part", "/second/me", "/mnt/inner"}
+    assert outermost.issubset(found)
+    assert all(any(is_below(each, one) for one in outermost) for each in found)
+    assert mount_table.all_paths() == []
 
 
 @pytest.mark.parametrize(

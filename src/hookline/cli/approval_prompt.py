@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hookline._temporary import temporary_directory
 from hookline.agent import Agent
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.screen import Screen
@@ -223,7 +224,8 @@ def _one_key_at_a_time(show_again: Callable[[], None]) -> Iterator[None]:
 
 
 def _edit_file(editor: str, text: str) -> str:
-    with tempfile.NamedTemporaryFile("w+", suffix=".json", encoding="utf-8") as file:
+    place = temporary_directory()  # where no command can change the call that is approved
+    with tempfile.NamedTemporaryFile("w+", suffix=".json", dir=place, encoding="utf-8") as file:
         file.write(text)
         file.flush()
         try:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from hookline._temporary import temporary_directory
 from hookline.command_hooks.dialect import Dialect, Transcripts, dialect_named, dialect_of, event_of
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
@@ -313,7 +314,7 @@ class Runner:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
         finally:
             if env_file:
-                os.unlink(env_file)
+                shutil.rmtree(os.path.dirname(env_file), ignore_errors=True)
         return HookReply(cut_answer(answer, facts.session_id), result)
 
     async def _run(
@@ -459,6 +460,6 @@ def _model(ctx: AgentContext) -> str:
 
 def _empty_file() -> str:
     """An empty file for the variables that a hook sets."""
-    descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
-    os.close(descriptor)
-    return name
+    path = temporary_directory() / "env.sh"
+    path.touch(0o600)
+    return str(path)

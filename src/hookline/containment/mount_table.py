@@ -30,12 +30,14 @@ def mounts_of(process: int) -> str:
     return ""
 
 
-def find_misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
+def find_misplaced(
+    table: str, checked: Collection[str], ours: Collection[str], expected: Collection[str]
+) -> str | None:
     """A path in a sandbox, by its table, with something else than what has that path outside, or without its mount.
 
     bubblewrap finds what it mounts by paths, and a command that runs meanwhile may put a link into one. The kernel's
     table has what was mounted, whatever led there. Descriptors instead of paths were rejected: bubblewrap makes paths
-    of them. `exempt` are paths inside that are checked otherwise, and paths outside that may be anywhere inside.
+    of them. `checked` are paths inside that are checked otherwise, `ours` paths outside that may be anywhere inside.
     """
     outside: dict[str, list[_Mount]] = {}
     for mount in _parse(_text_of(_TABLE)):
@@ -44,9 +46,9 @@ def find_misplaced(table: str, exempt: Collection[str], expected: Collection[str
     for mount in map(_read, _lines(table)):
         missing.discard(mount.place)
         # A file system that is not outside was made for the sandbox, and is empty.
-        if mount.device in outside and mount.place not in exempt:
+        if mount.device in outside and mount.place not in checked:
             paths = set(_paths(mount, outside[mount.device]))
-            if mount.place not in paths and paths.isdisjoint(exempt):
+            if mount.place not in paths and paths.isdisjoint(ours):
                 return mount.place
     return min(missing, default=None)
 
@@ -88,34 +90,34 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
 
 
 def all_paths(*paths: str) -> list[str]:
-    """These, and all others that lead to the same places by another mount, whether or not there is something."""
+    """These, and all others that lead to the same places by another mount, whether or not there is something.
+
+    Also where parts of these directories are mounted, and where else what is mounted in them can be seen.
+    """
     with contextlib.suppress(OSError):
-        table = _text_of(_TABLE) if paths else ""
-        return list(dict.fromkeys(each for path in paths for each in _all_paths(path, table)))
+        return list(_with_parts(paths, _text_of(_TABLE))) if paths else []
     return list(paths)
 
 
-def paths_of_parts(*paths: str) -> list[str]:
-    """Where parts of these directories are mounted, and where else what is mounted in them can be seen."""
-    with contextlib.suppress(OSError):
-        return list(_paths_of_parts(paths, _text_of(_TABLE)))
-    return []
-
-
 @lru_cache(maxsize=64)
-def _paths_of_parts(paths: tuple[str, ...], table: str) -> dict[str, None]:
-    mounts, found = _parse(table), dict[str, None]()
-    for path in paths:
+def _with_parts(paths: tuple[str, ...], table: str) -> tuple[str, ...]:
+    mounts, found, pending = _parse(table), dict[str, None](), [*reversed(paths)]
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        found[path] = None
         own = _mount_of(path, mounts)
         if own is None:
             continue
-        inside = f"{_join(own.root, os.path.relpath(path, own.place))}/"
+        inside = f"{_join(own.root, os.path.relpath(path, own.place)).rstrip('/')}/"
+        below = f"{path.rstrip('/')}/"
+        pending += _all_paths(path, table)
         for each in mounts:
-            if each.device == own.device and each.root.startswith(inside):
-                found[each.place] = None
-            if each.place.startswith(f"{path}/"):
-                found |= dict.fromkeys(_all_paths(each.place, table))
-    return found
+            is_part = each.device == own.device and each.root.startswith(inside)
+            if is_part or each.place.startswith(below):
+                pending.append(each.place)
+    return tuple(found)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 from hookline.containment.links import ways_and_target
-from hookline.containment.mount_table import all_paths, paths_of_parts
+from hookline.containment.mount_table import all_paths
 from hookline.own_directories import own_directories, whole_path
 
 _GIT_FILES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
@@ -30,8 +30,7 @@ def own_places() -> OwnPlaces:
     """Configuration and trust, data and state of Hookline, and the user's settings of git."""
     found = _follow_all()
     ways = [way for *before, _ in found for way in before]
-    real = all_paths(*(target for *_, target in found))
-    return OwnPlaces(all_paths(*ways), [*real, *paths_of_parts(*real)])
+    return OwnPlaces(all_paths(*ways), all_paths(*(target for *_, target in found)))
 
 
 def own_targets() -> list[str]:

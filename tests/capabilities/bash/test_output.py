@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -124,6 +125,35 @@ def test_output_that_cannot_be_kept_is_shown_all_the_same(tmp_path: Path) -> Non
     assert "bytes left out here; the rest could not be kept in a file" in format_output(
         output.excerpt, output.note
     )
+
+
+def test_output_goes_into_the_directory_that_was_named(tmp_path: Path) -> None:
+    """Not where a link leads that a command of somebody else has put in its place."""
+    output = Output(Scratch(tmp_path / "out"), SIZE)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "out").rename(tmp_path / "moved")
+    (tmp_path / "out").symlink_to("victim")
+    output.add(b"a line\n" * 1_000)
+    output.close()
+    assert os.listdir(tmp_path / "victim") == []
+    assert (tmp_path / "moved" / "command-1.txt").stat().st_size == 7_000
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize("root", ["home", "home/work"])
+def test_the_model_can_read_long_output_wherever_commands_work(
+    tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a home too, of which the directory of our state is a part."""
+    (tmp_path / "home" / "work").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    bash = Bash(tmp_path / root, sandbox="required", max_chars=200)
+    turns = ScriptedDriver([call("bash", command="seq 1 1000"), say("done")])
+    agent = AgentBuilder().with_driver(turns).with_capability(bash).with_approver("deny").build()
+    (result,) = agent.run_sync("Go.").steps[0].results
+    where = result.metadata["output_file"]
+    assert bash.sandbox.run_sync(["tail", "-n1", where]).text == "1000\n"
 
 
 # --- progress messages: soon, in whole lines, and nothing is lost ------------------------------------

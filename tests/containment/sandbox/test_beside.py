@@ -244,21 +244,40 @@ async def test_journals_of_overlapping_directories_cannot_be_written_beside_a_co
             assert options[place - 1 : place + 2] == ["--ro-bind", *[f"{each}/.hookline"] * 2]
 
 
-async def test_a_process_whose_record_could_not_be_written_may_run_anywhere(
-    tmp_path: Path, outer: list[list[str]]
-) -> None:
-    """The disk was full. So every command that starts meanwhile is made where nothing outside can be written."""
+async def test_a_process_whose_record_could_not_be_written_may_run_anywhere(tmp_path: Path) -> None:
+    """The disk was full. So nothing starts meanwhile: it could exchange any directory for a link."""
     sandbox = Sandbox(tmp_path, "required")
     await sandbox.run("true")
     fd = os.open(f"{inventory.records_directory()}/other.json", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        assert (await sandbox.run("echo works")).text == "works\n"
-        assert len(outer) == 1
+        for place in ("workspace", "read-only"):
+            with pytest.raises(SandboxError, match="whose place is not known"):
+                await sandbox.run("true", place=place)
     finally:
         os.close(fd)
-    await sandbox.run("true")
-    assert len(outer) == 1
+    assert (await sandbox.run("echo works")).text == "works\n"
+
+
+async def test_without_records_a_command_above_is_found_by_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could exchange the directory for a link, and nobody knows of it. One of this process is known."""
+    below = tmp_path / "work" / "below"
+    below.mkdir(parents=True)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(inventory, "records_directory", lambda: str(tmp_path / "file" / "none"))
+    above, sandbox = Sandbox(tmp_path / "work", "required"), Sandbox(below, "required")
+    running = await _start(above, "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        assert (await sandbox.run("echo works")).text == "works\n"
+        monkeypatch.setattr(bubblewrap, "used_roots", lambda _: [])  # as another process sees it
+        with pytest.raises(SandboxError, match=r"runs in .*cannot be written"):
+            await sandbox.run("true")
+    finally:
+        running.kill()
+        await running.wait()
+    assert (await sandbox.run("echo works")).text == "works\n"
 
 
 def begin(directory: Path) -> inventory.Inventory:
@@ -368,12 +387,12 @@ async def test_what_the_user_changes_elsewhere_stays_while_a_moved_directory_is_
     record = begin(tmp_path / "other")
     try:
         inventory._own.discard(record._path)  # as another process sees it
-        (tmp_path / "other").rename(tmp_path / "elsewhere")
         guide = tmp_path / "work" / "AGENTS.md"
         guide.write_text("one")
         running = await _start(
             Sandbox(tmp_path / "work", "required"), "sh", "-c", "echo ready; exec sleep 60"
         )
+        (tmp_path / "other").rename(tmp_path / "elsewhere")
         guide.write_text("two")
         running.kill()
         await running.wait()

@@ -448,6 +448,19 @@ def test_the_test_does_not_take_place_where_commands_write(
 
 
 @needs_bubblewrap
+def test_the_test_does_not_take_place_where_a_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in /tmp either. If a command can write everywhere, nobody knows whether there is a sandbox."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(selftest, "used_roots", lambda: ["/tmp"])
+    assert selftest._test_place() == "/var/tmp"
+    monkeypatch.setattr(selftest, "used_roots", lambda: ["/tmp", "/var"])
+    with pytest.raises(selftest.UntestedSandboxError, match="Let TMPDIR"):
+        selftest._test_place()
+
+
+@needs_bubblewrap
 def test_what_hides_nothing_is_reported(tmp_path: Path) -> None:
     """It may be a mistake, or come later."""
     paths = SandboxPaths(hide=(tmp_path / "keyss", tmp_path / "*.pem"))

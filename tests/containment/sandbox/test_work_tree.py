@@ -1561,3 +1561,18 @@ async def test_a_name_is_left_out_only_if_every_command_may_change_it(tmp_path: 
     assert ran.set_aside == ("sub/.vscode.from-command",)
     running.kill()
     await running.wait()
+
+
+def test_a_way_of_too_many_links_is_an_error_that_says_where(tmp_path: Path) -> None:
+    """Where it leads is not known, and a command could make it shorter."""
+    (tmp_path / ".claude").mkdir()
+    for number in range(60):
+        (tmp_path / f"l{number}").symlink_to(f"l{number + 1}/../q{number}")
+    (tmp_path / ".claude" / "x").symlink_to("../l0")
+    sandbox = Sandbox(tmp_path, "required")
+    with pytest.raises(
+        SandboxError, match=r"\.claude/x' leads through more than 40 links.*rm .*x`"
+    ):
+        sandbox.run_sync("true")
+    (tmp_path / ".claude" / "x").unlink()
+    assert sandbox.run_sync("echo works").text == "works\n"

@@ -295,6 +295,8 @@ def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
         assert decide(f"find {place} -type f -print0 | xargs -0 cat", project) == "ask"
     assert decide("cat ~/.vim/vimrc", project) == "ask"
     assert decide("cat ~/.cargo/registry/x.rs", project) == "allow"
+    assert decide("tail ~/.local/state/hookline/tmp/x/command-1.txt", project) == "allow"
+    assert decide("tail ~/.local/state/hookline/x", project) == "ask"
     assert decide("rg KEY", project) == "allow"
     assert decide("diff src .", project) == "ask"
 

@@ -107,7 +107,7 @@ class Bash:
         self.timeout = min(timeout, max_timeout)
         self.max_timeout = max_timeout
         self._show = check_names("Bash", "show", show, '".env"', str | Path)
-        scratch = Scratch(output_dir)
+        scratch = Scratch(output_dir, root)
         if isinstance(sandbox, Sandbox):
             _check_left_to_sandbox(root, sandbox, place, limits, (*pass_env, *map(str, show)))
             self.sandbox = sandbox

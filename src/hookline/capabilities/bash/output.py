@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from hookline._temporary import temporary_directory
+from hookline._temporary import directory_in_tmpdir, temporary_directory
+from hookline.containment.links import is_inside_any, real_path
 from hookline.containment.sandbox import Excerpt, Place
 from hookline.containment.sandbox.tables import HELD
 from hookline.errors import BuildError
@@ -28,19 +29,28 @@ _LONGEST_KEY = 20_000
 
 
 class Scratch:
-    """A directory of our own: `tmp` is what commands in the sandbox see as /tmp, `output` has what was too long.
+    """Directories: `tmp` is what commands in the sandbox see as /tmp, `output` has what was too long.
 
-    It lives as long as the capability, unless the user named a directory for the output, which stays.
+    They live as long as the capability, unless the user named a directory for the output, which stays.
     """
 
-    def __init__(self, output: str | Path | None = None) -> None:
-        base = temporary_directory()
-        self._finalizer = weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
-        self.tmp = base / "tmp"
-        self.tmp.mkdir(mode=0o700)
-        self.output = base / "output" if output is None else Path(output).expanduser().resolve()
+    def __init__(self, output: str | Path | None = None, root: str | Path = ".") -> None:
+        self.tmp = directory_in_tmpdir()
+        weakref.finalize(self, shutil.rmtree, self.tmp, ignore_errors=True)
+        if output is None:
+            self.output = temporary_directory()
+            where = real_path(os.path.expanduser(root))
+            if is_inside_any(self.output, [where]):  # a home, in which that is hidden
+                self.output = directory_in_tmpdir()
+            weakref.finalize(self, shutil.rmtree, self.output, ignore_errors=True)
+        else:
+            self.output = Path(output).expanduser().resolve()
         try:
             self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Held open: in a directory of the user's choice, commands of others may put a link in its place.
+            way = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+            self._directory = os.open(self.output, way)
+            weakref.finalize(self, os.close, self._directory)
         except OSError as error:
             raise BuildError(
                 f"Bash: output_dir='{output}' cannot be made ({error.strerror}).",
@@ -66,8 +76,13 @@ class Scratch:
         self._files.append(path)
         if len(self._files) > _FILES:
             with contextlib.suppress(OSError):
-                self._files.popleft().unlink()
+                os.unlink(self._files.popleft().name, dir_fd=self._directory)
         return path
+
+    def open_new(self, path: Path) -> IO[bytes]:
+        """Make a file of such a name. Unbuffered, so that what is there can be read while the command runs."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return open(os.open(path.name, flags, 0o600, dir_fd=self._directory), "wb", buffering=0)
 
 
 class Output:
@@ -112,10 +127,8 @@ class Output:
     def _to_file(self) -> None:
         self.path = self._scratch.new_file()
         begun, self._begun = bytes(self._begun), bytearray()
-        # Unbuffered, so that what is there can be read while the command runs.
         with contextlib.suppress(OSError):  # the directory is gone or full: the command continues
-            self._file = self.path.open("xb", buffering=0)
-            self.path.chmod(0o600)
+            self._file = self._scratch.open_new(self.path)
             self._write(begun)
 
     def _write(self, data: bytes) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 
 import msgspec
+
+from hookline._temporary import temporary_file
 
 _MOVES = re.compile(r"\b(cd|pushd|popd|export)\b")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,7 +33,7 @@ class SessionRecorder:
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by `take`
+        self._file = temporary_file()  # closed by `take`
         self.fd = self._file.fileno()
         self.heard = False
         """Whether the shell has said where it ended."""

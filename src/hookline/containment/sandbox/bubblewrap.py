@@ -24,15 +24,20 @@ from hookline.containment.mount_table import all_paths, find_misplaced, mounts_o
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
-from hookline.containment.sandbox.inventory import StartLock
+from hookline.containment.sandbox.inventory import (
+    StartLock,
+    find_locked_above,
+    records_directory,
+)
 from hookline.containment.sandbox.limits import Enforcement
 from hookline.containment.sandbox.mount_points import prepare_mount_points
 from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,
     empty_file,
-    null_device,
+    open_null_device,
     own_devices,
+    refuse_reachable,
 )
 from hookline.containment.sandbox.paths import outermost
 from hookline.containment.sandbox.protection import Protection
@@ -170,7 +175,10 @@ class Arrangement:
         argv = [program.path, "--args", self._arguments(options), "--", *job.argv]
         self._start = StartLock()
         used = used_roots([each.visit for each in self._held])
-        used += all_paths(*filter(None, used))
+        outside = [path for _, path in view.places(job.place)]
+        self._refuse_unknown(used, outside)
+        used = all_paths(*used)
+        refuse_reachable(used if job.place == "read-only" else [*used, *outside])
         is_disturbed = bool(used) and any(is_inside_any(each, used) for each in options)
         if self._start.is_held and not is_disturbed:  # nobody begins to run before `go`
             tmp = dict(view.places(job.place)).get("/tmp")
@@ -179,6 +187,24 @@ class Arrangement:
             return argv
         self.around = self._surroundings(program, view, job, used)
         return argv
+
+    def _refuse_unknown(self, used: list[str], paths: list[str]) -> None:
+        """Refuse to start beside a command whose place is not known: it may lead what is mounted anywhere."""
+        why = ""
+        if "" in used:
+            why = "the directory in which it was started was moved or removed, or it could not be written down"
+        elif self._start is not None and not self._start.is_held:  # nobody has records
+            above = find_locked_above(paths, used)
+            why = (
+                f"it runs in '{above}', and '{records_directory()}' cannot be written"
+                if above
+                else ""
+            )
+        if why:
+            raise SandboxError(
+                f"a command of another process runs whose place is not known: {why}.",
+                remedy="Nothing was run. Wait for the other command, or end it.",
+            )
 
     def _surroundings(
         self, program: InstalledBubblewrap, view: FileView, job: Job, used: list[str]
@@ -197,7 +223,7 @@ class Arrangement:
             )
         roots = [] if job.place == "read-only" else [path for _, path in view.places(job.place)]
         # A command of a directory above could exchange ours, but not the one that it runs in.
-        near = [each for each in used if each and is_overlapping(each, roots)]
+        near = [each for each in used if is_overlapping(each, roots)]
         writable = outermost([*roots, *near])
         options = ["--unshare-user", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
         # A view of /proc that can be written is needed to mount another one.
@@ -247,8 +273,8 @@ class Arrangement:
                 raise _ReplacedError(inside)
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
-        exempt = {*self._roots, os.devnull, empty_file(), *own_devices().values()}
-        if (wrong := find_misplaced(table, exempt, expected)) is not None:
+        ours = {os.devnull, empty_file(), *own_devices().values()}
+        if (wrong := find_misplaced(table, self._roots, ours, expected)) is not None:
             raise _ReplacedError(wrong)
 
     def _file(self, content: bytes) -> int:
@@ -421,7 +447,7 @@ class BubblewrapCommand(RunningCommand):
         try:
             self._status, said = os.pipe()
             made, theirs = socket.socketpair()
-            nothing = os.open(null_device(), os.O_RDONLY)
+            nothing = open_null_device()
         except OSError as error:  # too many files are open
             self._arrangement.give_back()
             raise SandboxError(f"the sandbox could not be started ({error}).") from None

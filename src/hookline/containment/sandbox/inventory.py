@@ -15,7 +15,8 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from hookline.containment.sandbox.directory_entries import Identity, identity_of
@@ -28,6 +29,8 @@ _PATIENCE = 15.0
 """Seconds to wait for another process that clears up, or makes a sandbox. Each takes a moment."""
 _ENDING = 2.0
 """Seconds to wait for the commands of a process that has died."""
+_LOOKS = 10
+"""How often a lock is looked at."""
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 """What reading a record raises that is none of ours."""
 _own: set[str] = set()
@@ -342,6 +345,30 @@ class StartLock:
             fcntl.flock(self._fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
             os.close(self._fd)
             self._fd = None
+
+
+def find_locked_above(paths: Iterable[str], known: Collection[str]) -> str | None:
+    """A directory above in which a command runs that is not known, where its lock is the directory itself."""
+    above = dict.fromkeys(str(each) for path in paths for each in Path(path).parents)
+    return next((each for each in above if each not in known and _is_locked(each)), None)
+
+
+def _is_locked(directory: str) -> bool:
+    try:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # closed to us, so none of our commands works there
+        return False
+    try:
+        for _ in range(_LOOKS):  # others who look hold it for a moment
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return False
+            time.sleep(0.001)
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(fd)
 
 
 def _open_lock(root: str) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hookline._temporary import temporary_directory
+from hookline._temporary import directory_in_tmpdir, temporary_directory
 from hookline.containment.links import is_below, is_inside_any, real_path
-from hookline.containment.mount_table import second_paths
+from hookline.containment.mount_table import all_paths, second_paths
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
     both_paths,
@@ -45,6 +46,8 @@ from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS, SYSTEM
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import TreeVisit, work_tree
+from hookline.errors import SandboxError
+from hookline.own_directories import state_directory
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -378,7 +381,7 @@ class MountPlan:
 def empty_file() -> str:
     """A file of our own with nothing in it. A descriptor for each place would use them up."""
     global _empty
-    if _empty is None or not os.path.exists(_empty):
+    if _empty is None or not _is_empty(_empty):
         _empty = f"{temporary_directory()}/empty"
         os.close(os.open(_empty, os.O_CREAT | os.O_EXCL, 0o444))
     return _empty
@@ -392,8 +395,9 @@ def own_devices() -> dict[str, str]:
     mount them read-only was rejected: bubblewrap then lets nobody open them.
     """
     global _devices
-    if _devices is None or not all(map(os.path.exists, _devices.values())):
-        _devices = {} if os.geteuid() else _make_devices()
+    if _devices is None or not all(_is_device(own, of) for of, own in _devices.items()):
+        made = {} if os.geteuid() else _make_devices(temporary_directory())
+        _devices = made if made or os.geteuid() else _make_devices(directory_in_tmpdir())
     return _devices
 
 
@@ -402,8 +406,46 @@ def null_device() -> str:
     return own_devices().get(os.devnull, os.devnull)
 
 
-def _make_devices() -> dict[str, str]:
-    directory = temporary_directory()
+def open_null_device() -> int:
+    """That device, to be read. What a command may have put in its place is an error."""
+    fd = os.open(null_device(), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if os.fstat(fd).st_rdev == os.stat(os.devnull).st_rdev:
+        return fd
+    os.close(fd)
+    raise OSError(errno.ENXIO, "it is no null device", null_device())
+
+
+def refuse_reachable(writable: Iterable[str]) -> None:
+    """Refuse to run if commands can write where files are that we use ourselves, and that we mount for commands.
+
+    Not in the directory of our state, which they cannot change. But nothing may be possible there.
+    """
+    state = real_path(state_directory(os.environ))
+    used = {os.path.dirname(each) for each in (empty_file(), *own_devices().values())}
+    for path in sorted(each for each in used if not is_inside_any(each, [state])):
+        if is_inside_any(path, all_paths(*writable)):
+            raise SandboxError(
+                f"temporary files of Hookline's own are in '{path}', where commands can write.",
+                remedy=f"Let TMPDIR name a directory in which no command can write, or let '{state}' be one in which "
+                "files and devices can be made.",
+            )
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a file of ours is there: a command may have put a link in its place, if TMPDIR is where it can write."""
+    with contextlib.suppress(OSError):
+        facts = os.lstat(path)
+        return stat.S_ISREG(facts.st_mode) and not facts.st_size
+    return False
+
+
+def _is_device(path: str, device: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.lstat(path).st_rdev == os.stat(device).st_rdev
+    return False
+
+
+def _make_devices(directory: Path) -> dict[str, str]:
     made = {f"/dev/{name}": f"{directory}/{name}" for name in _DEVICES}
     try:
         for device, own in made.items():

@@ -471,7 +471,7 @@ def _check_tmp(tmp: str | Path | None, roots: Sequence[Path]) -> None:
         if is_inside_any(held, [Path(tmp)]) or is_in_root:
             raise UsageError(
                 f"tmp='{tmp}' overlaps '{held}', and what is in tmp= is not protected.",
-                remedy="Name an empty directory outside of it, or leave tmp= out.",
+                remedy="Name an empty directory outside of it, or leave tmp= out. With Bash, it is where TMPDIR says.",
             )
 
 

@@ -14,19 +14,22 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from hookline._temporary import temporary_file
 from hookline.containment.interpreter import isolated_command
+from hookline.containment.links import is_inside_any, real_path
+from hookline.containment.mount_table import all_paths
 from hookline.containment.processes import start_program
 from hookline.containment.sandbox import probe
 from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, find_installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.mounts import FileView, null_device, own_devices
+from hookline.containment.sandbox.mounts import FileView, open_null_device, own_devices
 from hookline.containment.sandbox.paths import SandboxPaths
+from hookline.containment.sandbox.work_tree import used_roots
 from hookline.errors import SandboxError
 
 _SECONDS = 30
 _POLL = 0.002
-_TMP = "/tmp" if os.access("/tmp", os.W_OK) else None
 _one_at_a_time = threading.Lock()
 
 _HINTS = (
@@ -98,8 +101,7 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
 
 def _try_to_escape() -> list[str]:
     """What a command in the sandbox managed to do that it should not."""
-    # Not where TMPDIR says: that may be a directory in which commands write.
-    base = Path(tempfile.mkdtemp(prefix="hookline-test-", dir=_TMP))
+    base = Path(tempfile.mkdtemp(prefix="hookline-test-", dir=_test_place()))
     try:
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
             plan = _prepare(base, tcp, unix)
@@ -109,6 +111,23 @@ def _try_to_escape() -> list[str]:
         return list(dict.fromkeys(worked))
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+def _test_place() -> str:
+    """Where the test writes. Not where a command runs that can write there: it could let the test fail.
+
+    Not in the directory of our state, where no command can be let write, and so none of the test.
+    """
+    used = all_paths(
+        *filter(None, used_roots())
+    )  # beside a command whose place is not known none is made
+    for place in ("/tmp", tempfile.gettempdir(), "/var/tmp"):
+        if os.access(place, os.W_OK) and not is_inside_any(real_path(place), used):
+            return place
+    raise UntestedSandboxError(
+        "the self-test of the sandbox could not run: a command runs that can write in the temporary directory.",
+        remedy="Let TMPDIR name a directory in which no command can write, or wait for the command.",
+    )
 
 
 def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, str]:
@@ -173,9 +192,9 @@ def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
     By the supervisor: a bubblewrap that is just being set up would outlive the end of its group.
     """
     with (
-        open(null_device(), "rb") as nothing,
-        tempfile.TemporaryFile() as output,
-        tempfile.TemporaryFile() as errors,
+        open(open_null_device(), "rb") as nothing,
+        temporary_file() as output,
+        temporary_file() as errors,
     ):
         standard = (nothing.fileno(), output.fileno(), errors.fileno())
         process = start_program(arrangement.argv, {}, "/", standard, pass_fds=arrangement.fds)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from hookline.containment.links import links_and_target, real_path
+from hookline.containment.links import MOST_LINKS, links_and_target, real_path
 from hookline.containment.own_places import own_targets
 from hookline.containment.protected import RUN_BELOW, is_accepted
 from hookline.containment.sandbox.directory_entries import listing
@@ -549,6 +549,14 @@ class WorkTree:
             if len(seen) > _MOST_NAMED:
                 raise _too_many(self.root, seen)
             *links, target = ways = links_and_target(path)
+            if ".." in target.split(
+                "/"
+            ):  # no program gets there, but a command could make the way shorter
+                raise SandboxError(
+                    f"'{printable(path)}' leads through more than {MOST_LINKS} links, so it is not known what others "
+                    "run or obey there.",
+                    remedy=f"Remove it: `rm {shlex.quote(printable(links[0]))}`.",
+                )
             pending += (turn for link in links for turn in _link_ways(link)[1:])
             inside = [way for way in ways if way.startswith(f"{self.root}/")]
             yield from (way[len(self.root) + 1 :] for way in inside)

@@ -33,7 +33,9 @@ _OF_PROCESS = frozenset(
     schedstat smaps smaps_rollup stat statm status uid_map gid_map wchan
     """.split()
 )
-_PLAIN_IN_HOME = tuple(tuple(path.lower().split("/")) for path in INSTALLATIONS)
+_OUTPUT = ".local/state/hookline/tmp"
+"""Where output is that is too long for the model, which reads it there."""
+_PLAIN_IN_HOME = tuple(tuple(path.lower().split("/")) for path in (*INSTALLATIONS, _OUTPUT))
 _WHOLE_PLACES = frozenset(
     """
     / ~ /root /home /Users /etc /proc /var /run /etc/ssh /etc/ssl /etc/letsencrypt /etc/kubernetes /run/user ~/.config
