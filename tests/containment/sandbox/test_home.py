@@ -342,6 +342,75 @@ def test_a_link_in_the_work_directory_shows_nothing(
     assert sandbox.run_sync("cat ~/.claude.json tools/bin/tool; ls -A ~").text.count("secret") == 0
 
 
+PLANTED = {
+    "PATH": "mkdir -p tools/bin; ln -s ~/.ssh/id_rsa tools/bin/x; ln -s ~/.config/run tools/bin/y",
+    "PATH, the directory": "mkdir tools; ln -s ~/.config tools/bin",
+    "VIRTUAL_ENV": "ln -s ~/.config tools",
+    "VIRTUAL_ENV, its parent": "ln -s ~ tools",
+    "SHOW": "ln -s ~/.ssh tools",
+}
+
+
+@pytest.mark.parametrize("way", PLANTED)
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_a_link_that_a_command_left_in_another_project_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, way: str, place: str
+) -> None:
+    """`node_modules/.bin` of one project on the search path, or its environment, and a command in another one."""
+    program = home / ".config" / "run"
+    program.write_text("echo a secret\n")
+    program.chmod(0o755)
+    first, second = home / "projects" / "first", home / "projects" / "second"
+    for path in (first, second):
+        path.mkdir(parents=True)
+    named = first / "tools" / ".config" if way.endswith("parent") else first / "tools"
+    if way.startswith("PATH"):
+        monkeypatch.setenv("PATH", f"{named}/bin:{os.environ['PATH']}")
+    elif way.startswith("VIRTUAL_ENV"):
+        monkeypatch.setenv("VIRTUAL_ENV", str(named))
+    shown = (home.parent, *((named,) if way == "SHOW" else ()))
+    paths = SandboxPaths(show=shown)
+    Sandbox(first, "required", paths=paths).run_sync(PLANTED[way])
+    assert list(first.iterdir())
+    ran = Sandbox(second, "required", paths=paths).run_sync(
+        "grep -rhs 'a secret' ~; ls -A ~/.ssh ~/.config",
+        place=place,  # type: ignore[arg-type]
+    )
+    assert "secret" not in ran.text
+    assert "id_rsa" not in ran.text
+
+
+def test_a_link_of_the_users_to_a_file_that_is_no_program_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what can be executed is a program; a file with keys is not."""
+    bin_ = home / ".local" / "bin"
+    bin_.mkdir(parents=True)
+    (bin_ / "key").symlink_to(home / ".ssh" / "id_rsa")
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    assert "a secret" not in sandbox_of(home).run_sync("cat ~/.local/bin/key ~/.ssh/id_rsa").text
+
+
+def test_an_environment_of_a_project_finds_its_interpreter(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a link that a command could have made, to a place that is seen anyway: where uv and pyenv put them."""
+    for place in (".local/share/uv/python/cpython-3", ".pyenv/versions/3"):
+        python = home / place / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho ran\n")
+        python.chmod(0o755)
+        venv = home / "project" / ".venv"
+        (venv / "bin").mkdir(parents=True)
+        (venv / "bin" / "python").symlink_to(python)
+        monkeypatch.setenv("VIRTUAL_ENV", str(venv))
+        monkeypatch.setenv("PATH", f"{venv}/bin:{os.environ['PATH']}")
+        paths = SandboxPaths(show=(home.parent,))
+        assert Sandbox(venv.parent, "required", paths=paths).run_sync("python").text == "ran\n"
+        assert sandbox_of(home).run_sync("python").text == "ran\n"
+        shutil.rmtree(venv)
+
+
 @pytest.mark.parametrize("is_work", [False, True], ids=["beside the work directory", "as it"])
 def test_a_hidden_entry_that_leads_into_the_home_is_hidden_there(home: Path, is_work: bool) -> None:
     """People keep their files in a directory of their own, and link them."""

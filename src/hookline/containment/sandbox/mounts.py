@@ -95,18 +95,23 @@ class FileView:
 
     def find_needed(self, env: Mapping[str, str]) -> list[str]:
         """Whole paths in places that are hidden without which programs do not start. `env` are their variables."""
-        return needed_paths(self._writable, homes() if self.has_homes else [], env)
+        return needed_paths(self._writable, self._homes, env)
 
     def find_shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
         """All that is seen although it lies in a place that is hidden: as it is, and where it leads."""
         wanted = (*self.find_named(grant), *ignore_file())
-        named = (each for path in wanted for each in both_paths(path, self._writable))
+        known = tuple(self._homes)
+        named = (each for path in wanted for each in both_paths(path, self._writable, known))
         return sorted({*needed, *named} - {"/"})
 
     def find_named(self, grant: SandboxGrant) -> list[str]:
         """Whole paths that the user shows by name."""
         given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
         return [os.path.normpath(each) for each in given if os.path.isabs(each)]
+
+    @property
+    def _homes(self) -> list[str]:
+        return homes() if self.has_homes else []
 
     @property
     def _writable(self) -> tuple[str, ...]:
