@@ -101,6 +101,15 @@ def linked_entries(home: str) -> list[str]:
     return [path for path in targets if path.startswith(f"{home}/") and os.path.exists(path)]
 
 
+def linked_credentials(home: str) -> list[str]:
+    """Of that, what has credentials by the name of the link, or by names of its own."""
+    found = []
+    for link in hidden_links(home):
+        target = real_path(link)
+        found += [target] if _is_credential(os.path.basename(link)) else credentials_in(target)
+    return [path for path in found if path.startswith(f"{home}/") and os.path.exists(path)]
+
+
 def dot_entry(path: str, known: Iterable[str]) -> str:
     """The entry of a home that begins with a dot and holds this path; empty if none does."""
     for home in known:
