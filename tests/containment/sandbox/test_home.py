@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -342,6 +345,75 @@ def test_a_link_in_the_work_directory_shows_nothing(
     assert sandbox.run_sync("cat ~/.claude.json tools/bin/tool; ls -A ~").text.count("secret") == 0
 
 
+PLANTED = {
+    "PATH": "mkdir -p tools/bin; ln -s ~/.ssh/id_rsa tools/bin/x; ln -s ~/.config/run tools/bin/y",
+    "PATH, the directory": "mkdir tools; ln -s ~/.config tools/bin",
+    "VIRTUAL_ENV": "ln -s ~/.config tools",
+    "VIRTUAL_ENV, its parent": "ln -s ~ tools",
+    "SHOW": "ln -s ~/.ssh tools",
+}
+
+
+@pytest.mark.parametrize("way", PLANTED)
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_a_link_that_a_command_left_in_another_project_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, way: str, place: str
+) -> None:
+    """`node_modules/.bin` of one project on the search path, or its environment, and a command in another one."""
+    program = home / ".config" / "run"
+    program.write_text("echo a secret\n")
+    program.chmod(0o755)
+    first, second = home / "projects" / "first", home / "projects" / "second"
+    for path in (first, second):
+        path.mkdir(parents=True)
+    named = first / "tools" / ".config" if way.endswith("parent") else first / "tools"
+    if way.startswith("PATH"):
+        monkeypatch.setenv("PATH", f"{named}/bin:{os.environ['PATH']}")
+    elif way.startswith("VIRTUAL_ENV"):
+        monkeypatch.setenv("VIRTUAL_ENV", str(named))
+    shown = (home.parent, *((named,) if way == "SHOW" else ()))
+    paths = SandboxPaths(show=shown)
+    Sandbox(first, "required", paths=paths).run_sync(PLANTED[way])
+    assert list(first.iterdir())
+    ran = Sandbox(second, "required", paths=paths).run_sync(
+        "grep -rhs 'a secret' ~; ls -A ~/.ssh ~/.config",
+        place=place,  # type: ignore[arg-type]
+    )
+    assert "secret" not in ran.text
+    assert "id_rsa" not in ran.text
+
+
+def test_a_link_of_the_users_to_a_file_that_is_no_program_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what can be executed is a program; a file with keys is not."""
+    bin_ = home / ".local" / "bin"
+    bin_.mkdir(parents=True)
+    (bin_ / "key").symlink_to(home / ".ssh" / "id_rsa")
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    assert "a secret" not in sandbox_of(home).run_sync("cat ~/.local/bin/key ~/.ssh/id_rsa").text
+
+
+def test_an_environment_of_a_project_finds_its_interpreter(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a link that a command could have made, to a place that is seen anyway: where uv and pyenv put them."""
+    for place in (".local/share/uv/python/cpython-3", ".pyenv/versions/3"):
+        python = home / place / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\necho ran\n")
+        python.chmod(0o755)
+        venv = home / "project" / ".venv"
+        (venv / "bin").mkdir(parents=True)
+        (venv / "bin" / "python").symlink_to(python)
+        monkeypatch.setenv("VIRTUAL_ENV", str(venv))
+        monkeypatch.setenv("PATH", f"{venv}/bin:{os.environ['PATH']}")
+        paths = SandboxPaths(show=(home.parent,))
+        assert Sandbox(venv.parent, "required", paths=paths).run_sync("python").text == "ran\n"
+        assert sandbox_of(home).run_sync("python").text == "ran\n"
+        shutil.rmtree(venv)
+
+
 @pytest.mark.parametrize("is_work", [False, True], ids=["beside the work directory", "as it"])
 def test_a_hidden_entry_that_leads_into_the_home_is_hidden_there(home: Path, is_work: bool) -> None:
     """People keep their files in a directory of their own, and link them."""
@@ -631,6 +703,158 @@ def test_environment_files_can_be_shown(project: Path) -> None:
     granted = plain.run_sync(command, grant=SandboxGrant(reveal=(str(project / ".env"),)))
     assert granted.text == "KEY=a-secret\n"
     assert plain.run_sync(command).text == ""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What hides `conf/deep/settings` of a work directory, and a command that tries to end that."""
+
+    first: str
+    links: Mapping[str, str] = field(default_factory=dict)
+    hide: str = ""
+    variable: str = ""
+    refuses: bool = True
+    """Whether the command fails; else what it did is undone."""
+
+
+MOVED = {
+    "a link": Hidden("mv conf c2", {".env": "conf/deep/settings"}),
+    "a link that is removed": Hidden("rm .env", {".env": "conf/deep/settings"}, refuses=False),
+    "a link that is replaced": Hidden(
+        "rm .env; echo x > .env", {".env": "conf/deep/settings"}, refuses=False
+    ),
+    "a link in a directory": Hidden(
+        "mkdir -p a/b; mv sub a/b/", {"sub/.env": "../conf/deep/settings"}
+    ),
+    "a link by another one": Hidden(
+        "rm now; mkdir now", {".env": "now/settings", "now": "conf/deep"}, refuses=False
+    ),
+    "a link by a directory that it leaves": Hidden(
+        "mv conf/way c2", {".env": "conf/way/../deep/settings"}
+    ),
+    "a link in another directory": Hidden(
+        "mv conf c2", {"../other/.env": "../work/conf/deep/settings"}
+    ),
+    "a link of another project": Hidden(
+        "mv conf c2", {"../home/p/.env": "../../work/conf/deep/settings"}
+    ),
+    "hide=": Hidden("mv conf c2", hide="conf/deep/settings"),
+    "hide= of a directory": Hidden("mv conf c2", hide="conf/deep"),
+    "hide= by a pattern": Hidden("mv conf c2", hide="c*/de*/set*"),
+    "hide= by a link": Hidden("rm now", {"now": "conf/deep"}, hide="now/settings", refuses=False),
+    "a variable": Hidden("mv conf c2", variable="conf/deep/settings"),
+    "a variable by a link": Hidden(
+        "rm now", {"now": "conf/deep"}, variable="now/settings", refuses=False
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_what_is_hidden_stays_so_whatever_the_command_before_has_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By its path, which a command would change by a directory above, or by a link."""
+    case, work = MOVED[name], tmp_path / "work"
+    for path in (
+        work / "conf" / "deep",
+        work / "conf" / "way",
+        tmp_path / "other",
+        tmp_path / "home" / "p",
+    ):
+        path.mkdir(parents=True)
+    (work / "conf" / "deep" / "settings").write_text("a-secret\n")
+    for link, target in case.links.items():
+        (work / link).parent.mkdir(exist_ok=True)
+        (work / link).symlink_to(target)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    if case.variable:
+        monkeypatch.setenv("KUBECONFIG", str(work / case.variable))
+    paths = SandboxPaths(
+        show=(tmp_path,), write=(tmp_path / "other",), hide=(work / case.hide,) if case.hide else ()
+    )
+    sandbox = Sandbox(work, "required", paths=paths)
+    look = "grep -rhs a-secret . ../other; true"
+    assert sandbox.run_sync(look).text == ""
+    assert bool(sandbox.run_sync(case.first).exit_code) is case.refuses
+    assert sandbox.run_sync(look).text == ""
+    assert {link: os.readlink(work / link) for link in case.links} == case.links
+    assert (work / "conf" / "deep" / "settings").read_text() == "a-secret\n"
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+async def test_a_link_that_a_running_command_removed_is_back_before_the_next(
+    project: Path, place: str
+) -> None:
+    """What it leads to is hidden from the one that starts now."""
+    (project / "settings").write_text("a-secret\n")
+    (project / "x.env").symlink_to("settings")
+    sandbox, gone = Sandbox(project, "required"), asyncio.Event()
+    running = await sandbox.start("rm x.env; echo gone; sleep 60", on_output=lambda _: gone.set())
+    await gone.wait()
+    assert (await sandbox.run("cat settings x.env", place=place)).text == ""  # type: ignore[arg-type]
+    running.kill()
+    await running.wait()
+
+
+def test_a_link_that_is_shown_can_be_removed(project: Path) -> None:
+    """It hides nothing, so nobody makes it again."""
+    (project / "settings").write_text("a-setting\n")
+    (project / "x.env").symlink_to("settings")
+    sandbox = Sandbox(project, "required", paths=SandboxPaths(show=("x.env",)))
+    assert sandbox.run_sync("cat settings; rm x.env").text == "a-setting\n"
+    assert not (project / "x.env").is_symlink()
+
+
+def test_a_tracked_file_that_is_hidden_is_not_committed_empty(project: Path) -> None:
+    """Whatever hides it."""
+    (project / "keys").write_text("a-secret\n")
+    subprocess.run(["git", "-C", project, "add", "keys"], check=True)
+    sandbox = Sandbox(project, "required", paths=SandboxPaths(hide=(project / "keys",)))
+    assert sandbox.run_sync("cat keys; git add keys").exit_code != 0
+    staged = ["git", "-C", project, "diff", "--quiet", "keys"]
+    assert subprocess.run(staged, check=False).returncode == 0
+
+
+def test_directories_of_browsers_cannot_be_moved_in_a_home_that_is_the_work_directory(
+    home: Path,
+) -> None:
+    """They are hidden by their path, which does not begin with a dot."""
+    (home / "snap" / "firefox" / "p").mkdir(parents=True)
+    (home / "snap" / "firefox" / "p" / "logins.json").write_text("a secret\n")
+    sandbox = Sandbox(home, "required")
+    assert sandbox.run_sync("mv snap s2").exit_code != 0
+    assert sandbox.run_sync("grep -rhs 'a secret' s*").text == ""
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+def test_credentials_that_links_of_the_home_lead_to_are_hidden_in_the_work_directory(
+    home: Path, place: str
+) -> None:
+    """By the name of the link, or their own; the rest is what commands work on."""
+    dotfiles = home / "dotfiles"
+    for name in ("aws/any", "gh/credentials.json", "netrc", "vimrc", "x/aws/credentials"):
+        (dotfiles / name).parent.mkdir(parents=True, exist_ok=True)
+        (dotfiles / name).write_text("a secret\n")
+    for name, target in {
+        ".aws": "aws",
+        ".config/gh": "gh",
+        ".netrc": "netrc",
+        ".vimrc": "vimrc",
+    }.items():
+        if (home / name).is_dir():
+            shutil.rmtree(home / name)
+        (home / name).unlink(missing_ok=True)
+        (home / name).symlink_to(dotfiles / target)
+    sandbox = Sandbox(dotfiles, "required", paths=SandboxPaths(show=(home.parent,)))
+    for _ in range(2):
+        ran = sandbox.run_sync("grep -rls 'a secret' .; mv gh g2; mv netrc n2", place=place)  # type: ignore[arg-type]
+        assert ran.exit_code != 0
+        assert sorted(line for line in ran.text.splitlines() if line[0] == ".") == [
+            "./vimrc",
+            "./x/aws/credentials",
+        ]
+    shown = SandboxPaths(show=(home.parent, "~/dotfiles/aws"))
+    assert Sandbox(dotfiles, "required", paths=shown).run_sync("cat aws/any").text == "a secret\n"
 
 
 @pytest.mark.parametrize("place", ["workspace", "read-only"])

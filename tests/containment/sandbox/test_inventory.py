@@ -96,6 +96,21 @@ def test_a_process_that_lives_is_not_taken_for_a_dead_one(
     assert sorted(os.listdir(work)) == [".git", "file", "fresh", "nested", "new", "old"]
 
 
+def test_a_link_by_which_something_is_hidden_is_back_after_its_process_died(
+    work: Path, start: Start
+) -> None:
+    """The next command does not see what it leads to."""
+    (work / "settings").write_text("a-secret\n")
+    (work / "x.env").symlink_to("settings")
+    other = start("rm x.env")
+    other.kill()
+    other.wait()
+    assert not (work / "x.env").is_symlink()
+    ran = Sandbox(work, "required").run_sync("cat settings x.env; echo ran")
+    assert ran.text == "ran\n"
+    assert os.readlink(work / "x.env") == "settings"
+
+
 def test_what_is_held_for_one_process_stays_when_the_command_of_another_ends(
     work: Path, start: Start
 ) -> None:

@@ -101,6 +101,15 @@ def linked_entries(home: str) -> list[str]:
     return [path for path in targets if path.startswith(f"{home}/") and os.path.exists(path)]
 
 
+def linked_credentials(home: str) -> list[str]:
+    """Of that, what has credentials by the name of the link, or by names of its own."""
+    found = []
+    for link in hidden_links(home):
+        target = real_path(link)
+        found += [target] if _is_credential(os.path.basename(link)) else credentials_in(target)
+    return [path for path in found if path.startswith(f"{home}/") and os.path.exists(path)]
+
+
 def dot_entry(path: str, known: Iterable[str]) -> str:
     """The entry of a home that begins with a dot and holds this path; empty if none does."""
     for home in known:
@@ -116,36 +125,58 @@ def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, 
     They are given as they are and where they lead. `env` are the variables of the command, `writable` the directories
     that commands can write in.
     """
+    around = tuple(known)
     searched = dict.fromkeys(filter(os.path.exists, _search_path(env)))
-    directories = {path: both for path in searched if (both := both_paths(path, writable))}
+    directories = {path: both for path in searched if (both := both_paths(path, writable, around))}
     found = dict.fromkeys(itertools.chain(*directories.values()))
     wanted = _paths_named(env)
     wanted += (sys.prefix, sys.base_prefix, sys.exec_prefix)  # the interpreter that runs us
     wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
     there = filter(os.path.exists, dict.fromkeys(wanted))
-    found |= dict.fromkeys(each for path in there for each in both_paths(path, writable))
+    found |= dict.fromkeys(each for path in there for each in both_paths(path, writable, around))
     for directory in directories:
         with contextlib.suppress(OSError):
             changed = os.stat(directory).st_ctime_ns
-            found |= dict.fromkeys(_behind_links(directory, changed, writable))
+            found |= dict.fromkeys(_behind_links(directory, changed, writable, around))
     emptied = tuple(f"{each}/" for each in EMPTIED)
     return [path for path in found if dot_entry(path, known) or path.startswith(emptied)]
 
 
-def both_paths(path: str, writable: tuple[str, ...]) -> tuple[str, ...]:
+def both_paths(
+    path: str, writable: tuple[str, ...], known: tuple[str, ...]
+) -> tuple[str, str] | tuple[()]:
     """A path as it is, and where it leads; none if a command could decide where that is.
 
     What lies in a directory that commands can write is shown anyway. A link there may lead to any file of the user's.
     """
-    real = _target(path, writable)
+    real = _target(path, writable, known)
     return () if real is None else (os.path.normpath(path), real)
 
 
-def _target(path: str, writable: tuple[str, ...]) -> str | None:
-    """Where a path leads; None if that is, or passes through, a directory that commands can write in."""
+def _target(path: str, writable: tuple[str, ...], known: tuple[str, ...]) -> str | None:
+    """Where a path leads; None if a command could have made a link on the way, or that is where commands can write."""
     *links, target = links_and_target(path)
+    is_planted = any(_can_be_planted(link, known) for link in links)
     passes = any(is_inside_any(way, writable) for way in (*links, target))
-    return None if passes or len(links) > MOST_LINKS else target
+    return None if passes or is_planted or len(links) > MOST_LINKS else target
+
+
+def _can_be_planted(link: str, known: tuple[str, ...]) -> bool:
+    """Whether a command could have made a link, in a sandbox of whatever project.
+
+    Nobody knows where the user's projects are. They are not in entries of homes that commands do not see, nor where the
+    user cannot write. Root can write everywhere, and has no projects in directories of the system.
+    """
+    directory = os.path.dirname(link)
+    if directory == "/" or dot_entry(link, known):
+        return False
+    if os.geteuid() == 0:
+        return not is_inside_any(link, SYSTEM)
+    try:
+        is_own = os.stat(directory).st_uid == os.geteuid()
+    except OSError:  # it was removed
+        return True
+    return is_own or os.access(directory, os.W_OK)
 
 
 def credentials_in(path: str) -> list[str]:
@@ -186,14 +217,19 @@ def _search_path(env: Mapping[str, str]) -> list[str]:
 
 
 @lru_cache(maxsize=128)
-def _behind_links(directory: str, _changed: int, writable: tuple[str, ...]) -> tuple[str, ...]:
-    """What the links in a directory lead to: the installation, or the file alone."""
-    links = [
-        entry.path for entry in os.scandir(directory) if entry.is_symlink() and entry.is_file()
-    ]
-    programs = (_target(link, writable) for link in links)
+def _behind_links(
+    directory: str, _changed: int, writable: tuple[str, ...], known: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What the links to programs in a directory lead to: the installation, or the file alone."""
+    links = [entry.path for entry in os.scandir(directory) if entry.is_symlink()]
+    # Hardly a file with keys is one that can be executed.
+    programs = (_target(link, writable, known) for link in links if _is_program(link))
     found = dict.fromkeys(_installation(each) for each in programs if each is not None)
     return tuple(path for path in found if "/." in path)  # most are programs of the system
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def _installation(program: str) -> str:

@@ -25,6 +25,7 @@ from hookline.containment.sandbox.home import (
     homes,
     ignore_file,
     is_of_system,
+    linked_credentials,
     linked_entries,
     mounted_homes,
     needed_paths,
@@ -35,6 +36,7 @@ from hookline.containment.sandbox.paths import (
     check_name,
     emptied_directories,
     find_existing,
+    is_shown_by_name,
     outermost,
     prefixes,
     private_of_root,
@@ -98,18 +100,23 @@ class FileView:
 
     def find_needed(self, env: Mapping[str, str]) -> list[str]:
         """Whole paths in places that are hidden without which programs do not start. `env` are their variables."""
-        return needed_paths(self._writable, homes() if self.has_homes else [], env)
+        return needed_paths(self._writable, self._homes, env)
 
     def find_shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
         """All that is seen although it lies in a place that is hidden: as it is, and where it leads."""
         wanted = (*self.find_named(grant), *ignore_file())
-        named = (each for path in wanted for each in both_paths(path, self._writable))
+        known = tuple(self._homes)
+        named = (each for path in wanted for each in both_paths(path, self._writable, known))
         return sorted({*needed, *named} - {"/"})
 
     def find_named(self, grant: SandboxGrant) -> list[str]:
         """Whole paths that the user shows by name."""
         given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
         return [os.path.normpath(each) for each in given if os.path.isabs(each)]
+
+    @property
+    def _homes(self) -> list[str]:
+        return homes() if self.has_homes else []
 
     @property
     def _writable(self) -> tuple[str, ...]:
@@ -159,6 +166,15 @@ class MountPlan:
                 yield from self._home(home)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
         hidden = self._secrets()
+        visits = {each.root: each.visit for each in self._held}  # none where nothing can be written
+        looked = {root: visits.get(root) or work_tree(str(root)).look() for root in self._roots}
+        env_files = {each: real_path(each) for each in self._env_files(looked)}
+        # An environment file is found by its name wherever a command moves it; what a link leads to is not.
+        linked = [
+            real for path, real in env_files.items() if real != path and self._may_cover(real)
+        ]
+        for protection in self._held:
+            protection.pin(each for each in (*hidden, *linked) if self._can_be_covered(each))
         for secret in hidden:
             if not is_inside_any(secret, self._roots):
                 yield from self._cover(secret)
@@ -170,26 +186,22 @@ class MountPlan:
                 yield from self._home_in_work(home)
         for secret in hidden:
             if is_inside_any(secret, self._roots):
-                yield from self._cover(secret)
-        visits = {each.root: each.visit for each in self._held}  # none where nothing can be written
-        looked = {root: visits.get(root) or work_tree(str(root)).look() for root in self._roots}
+                yield from self._cover_in_work(secret)
         for root, seen in looked.items():
             for path in seen.closed:  # nobody knows what is in there
                 yield from self._cover(f"{root}/{path}")
-        env_files = {real_path(each) for each in self._env_files(looked)}
-        crowded = self._crowded_projects(env_files)
+        real_env_files = set(env_files.values())
+        crowded = self._crowded_projects(real_env_files)
         for path in crowded:
             yield from self._cover(path)
-        for path in sorted(env_files):
+        for path in sorted(real_env_files):
             if is_inside_any(path, (*hidden, *crowded)) or not self._may_cover(path):
                 continue
-            # An empty file would be committed in the place of one that git tracks. No device is.
-            is_tracked = is_inside_any(path, self._roots) and may_be_tracked(path)
-            yield from ("--dev-bind", null_device(), path) if is_tracked else self._cover(path)
+            yield from self._cover_in_work(path)
 
     def _cover(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
         """Put nothing in the place of something."""
-        if not self._can_be_reached(os.path.dirname(path)):
+        if not self._can_be_covered(path):
             return ()
         if os.path.isdir(path):
             # Not mounted read-only: bubblewrap reads the whole table of mounts for that.
@@ -199,6 +211,13 @@ class MountPlan:
         if os.path.islink(path):
             return ()  # what it leads to is hidden where it is
         return ("--ro-bind", empty_file(), path)
+
+    def _cover_in_work(self, path: str) -> tuple[str, ...]:
+        """The same. An empty file would be committed in the place of one that git tracks; no device is."""
+        is_tracked = is_inside_any(path, self._roots) and may_be_tracked(path)
+        if is_tracked and self._can_be_covered(path) and not os.path.isdir(path):
+            return ("--dev-bind", null_device(), path)
+        return self._cover(path)
 
     def _unchanged_entry(self, path: str) -> Iterator[str]:
         """An entry of a directory that was replaced: links as links."""
@@ -213,6 +232,9 @@ class MountPlan:
             yield from ("--symlink", target, path)
         elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
             yield from ("--ro-bind-try", path, path)
+
+    def _can_be_covered(self, path: str) -> bool:
+        return self._can_be_reached(os.path.dirname(path))
 
     def _can_be_reached(self, directory: str) -> bool:
         """Whether a command of ours could reach what is in a directory, and bubblewrap can mount something there."""
@@ -239,13 +261,10 @@ class MountPlan:
 
     def _env_files(self, looked: Mapping[Path, TreeVisit]) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
-        given = [os.path.expanduser(each) for each in self._paths.show]
-        names = {each for each in given if not os.path.isabs(each)}
         whole = set(map(real_path, self._named))
         for root, found in looked.items():
             for path in found.env_files:
-                is_named = path in names or os.path.basename(path) in names
-                if not is_named and f"{root}/{path}" not in whole:
+                if not is_shown_by_name(self._paths, path) and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
         for home in self._homes:
             if is_of_system(home) or not self._is_seen(home):
@@ -351,10 +370,23 @@ class MountPlan:
             is_elsewhere = not is_inside_any(path, self._roots) and path not in self._shown
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
+        found += self._linked_credentials()
         for each in self._needed:
             inside = map(real_path, credentials_in(each))
             found += [path for path in inside if not is_inside_any(path, named)]
         return outermost(found)
+
+    def _linked_credentials(self) -> Iterator[str]:
+        """Credentials of a home that are in a directory in which commands work: the rest of it is what they work on."""
+        real = map(real_path, self._named)
+        named = [path for path in real if is_inside_any(path, self._roots)]
+        for home in self._homes:
+            if is_inside_any(home, self._roots):
+                continue  # there, all is hidden
+            for path in linked_credentials(home):
+                is_in_work = is_inside_any(path, self._roots) and not is_inside_any(path, named)
+                if is_in_work and not any(is_below(root, path) for root in self._roots):
+                    yield path
 
     def _private(self) -> Iterator[str]:
         """What of root's is to be hidden: not what the agent works in or is shown, nor root's home."""

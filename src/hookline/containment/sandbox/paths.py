@@ -137,15 +137,24 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
     """
     # Asked for every command, about many names: by text, which costs a fraction of what paths do.
     revealed = {real_path(os.path.expanduser(each)) for each in reveal}
-    mine = homes()
-    wanted = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
+    wanted = named_secrets(further)
     for pattern in SYSTEM_SECRETS:
         found = glob.glob(pattern) if "*" in pattern else (pattern,)
         wanted += (path for path in found if not _is_empty_file(path))
-    wanted += [*_find_named(mine), *(path for each in further for path in _matching_paths(each))]
     # What we may not even look at, a command of ours may not either.
     real = {real_path(path) for path in wanted if os.path.exists(path)}
     return outermost(real - revealed - {"/"})
+
+
+def named_secrets(further: Iterable[str | Path] = ()) -> list[str]:
+    """The paths of secrets that are not the system's: in homes, and as variables and the user spell them."""
+    mine = homes()
+    found = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
+    return [
+        *found,
+        *_find_named(mine),
+        *(path for each in further for path in _matching_paths(each)),
+    ]
 
 
 def _is_empty_file(path: str) -> bool:
@@ -213,10 +222,9 @@ def hides_nothing(paths: SandboxPaths) -> list[str]:
     return [str(each) for each in paths.hide if not any(map(os.path.exists, _matching_paths(each)))]
 
 
-def hidden_below(root: Path, paths: SandboxPaths) -> list[str]:
-    """What `hide` names below a directory, relative to it."""
-    found = (real_path(each) for path in paths.hide for each in _matching_paths(path))
-    return [os.path.relpath(each, root) for each in found if each.startswith(f"{root}/")]
+def is_shown_by_name(paths: SandboxPaths, path: str) -> bool:
+    """Whether `show` has an environment file by its name, or by its path below a writable directory."""
+    return not {path, os.path.basename(path)}.isdisjoint(map(str, paths.show))
 
 
 def _matching_paths(path: str | Path) -> list[str]:
@@ -229,9 +237,9 @@ def _find_named(homes: list[str]) -> Iterator[str]:
     """The secrets that variables of our environment name, unless that would hide a whole home directory."""
     for name in SECRET_PATH_VARIABLES & os.environ.keys():
         for value in os.environ[name].split(os.pathsep):
-            path = real_path(os.path.expanduser(value))
-            is_above = any(f"{home}/".startswith(f"{path}/") for home in homes)
-            if os.path.isabs(os.path.expanduser(value)) and not is_above:
+            path = os.path.expanduser(value)
+            is_above = any(f"{home}/".startswith(f"{real_path(path)}/") for home in homes)
+            if os.path.isabs(path) and not is_above:
                 yield path
 
 

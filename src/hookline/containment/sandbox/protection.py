@@ -19,6 +19,7 @@ import os
 import shlex
 import stat
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from hookline.containment.links import real_path
@@ -27,8 +28,9 @@ from hookline.containment.sandbox.inventory import give_up_lock, hold_lock
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     held_names,
-    hidden_below,
     is_kept_by_its_target,
+    is_shown_by_name,
+    named_secrets,
     outermost,
     own_names,
     prefixes,
@@ -72,7 +74,7 @@ class Protection:
         self._ours: set[tuple[str, int]] = set()
         """What we have made, or a process that died, by path and kind."""
         self.pinned: list[str] = []
-        """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
+        """Directories to be mounted on themselves: what they hold is protected or hidden, and must not be moved."""
         self.kept: list[str] = []
         """Paths to mount read-only on themselves."""
 
@@ -92,9 +94,12 @@ class Protection:
         try:
             names = held_names(self.root, self._paths) if self._keeps else []
             names = without(self._left_out, names)
-            hidden = hidden_below(self.root, self._paths)
             self.visit = self._tree.enter(
-                self._left_out, alone=self._alone, held=names, hidden=hidden
+                self._left_out,
+                alone=self._alone,
+                held=names,
+                hidden=named_secrets(self._paths.hide),
+                is_shown=partial(is_shown_by_name, self._paths) if self._keeps else None,
             )
             if not self._keeps:
                 self._check_tmp()
@@ -105,17 +110,27 @@ class Protection:
             for path in self.visit.kept:
                 self._keep(path)
             # What is not copied must not be moved away from the mount that makes it read-only.
-            self._pin_parents((*self.visit.named, *self.visit.shared))
+            self._pin_parents((*self.visit.named, *self.visit.shared, *self.visit.ways))
+            self.pinned += filter(_is_directory, map(self._at, self.visit.ways))
         except BaseException:
             self.release()
             raise
         finally:
             self._let_go()
         self.kept = outermost(self.kept)
-        kept = set(self.kept)
-        # The outer ones first: what is mounted later covers what is below it.
-        self.pinned = sorted(path for path in {*self.pinned} if kept.isdisjoint(prefixes(path)))
+        self._order_pinned()
         return self
+
+    def pin(self, hidden: Iterable[str]) -> None:
+        """Keep the directories from being moved in which there is something that is hidden by its whole path."""
+        inside = (path for path in hidden if self._keeps and path.startswith(self._at("")))
+        self._pin_parents(os.path.relpath(path, self.root) for path in inside)
+        self._order_pinned()
+
+    def _order_pinned(self) -> None:
+        """The outer ones first: what is mounted later covers what is below it."""
+        kept = set(self.kept)
+        self.pinned = sorted(path for path in {*self.pinned} if kept.isdisjoint(prefixes(path)))
 
     def _check_tmp(self) -> None:
         """Refuse a directory for /tmp with files of others or our own: nothing in there is mounted read-only."""

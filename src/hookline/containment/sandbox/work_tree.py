@@ -17,12 +17,12 @@ import shlex
 import stat
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from hookline.containment.links import MOST_LINKS, links_and_target, real_path
+from hookline.containment.links import MOST_LINKS, links_and_target, real_path, ways_and_target
 from hookline.containment.own_places import own_targets
 from hookline.containment.protected import RUN_BELOW, is_accepted
 from hookline.containment.sandbox.directory_entries import listing
@@ -95,6 +95,8 @@ class TreeVisit:
     named: list[str] = field(default_factory=list)
     """Paths that the user's configuration names, whether or not they are there, and configuration that names files by
     relative paths. The way to them stays as it is."""
+    ways: list[str] = field(default_factory=list)
+    """Links by which something hidden is found, and directories that a path to it enters and leaves again."""
     git_directories: dict[str, bool] = field(default_factory=dict)
     """Each with whether it is one by its entries alone."""
     env_files: list[str] = field(default_factory=list)
@@ -131,6 +133,7 @@ class WorkTree:
         could move a directory at that moment, so that what is in it was not read-only for the one that started: then
         every change counts."""
         self._links: dict[str, str] = {}
+        """What links say that are made again when a command has removed or replaced them."""
         self._named: set[str] = set()
         self._relative: set[str] = set()
         """Parts that would name other files in another place."""
@@ -141,7 +144,8 @@ class WorkTree:
         self._shared: frozenset[LinkedFile] = frozenset()
         """Files that have a name outside too and are not copied."""
         self._hidden: frozenset[str] = frozenset()
-        """What the user hides here besides environment files."""
+        """Whole paths of what is hidden besides environment files, as they are spelled."""
+        self._ways: list[str] = []
         self._is_copied = True
         """Whether what could be copied of them was: not while other commands run."""
         self.shared: list[str] = []
@@ -158,8 +162,12 @@ class WorkTree:
         alone: bool = False,
         held: Iterable[str] = (),
         hidden: Iterable[str] = (),
+        is_shown: Callable[[str], bool] | None = None,
     ) -> TreeVisit:
-        """A command is about to start. It can write nothing at the `held` names, and does not see the `hidden` ones."""
+        """A command is about to start. It can write nothing at the `held` names, and does not see the `hidden` paths.
+
+        Nor does it see environment files that are not shown; without `is_shown` they all are.
+        """
         visit = TreeVisit(left := tuple(left_out))
         near = [] if self._visits else trees_to_recover([self.root])
         for tree in near:  # not under our lock: each takes its own
@@ -173,10 +181,11 @@ class WorkTree:
                     raise _not_alone_error()
                 self._overlap = True
                 self.check()
+                self._learn_ways(is_shown)
                 self._learn_named()
                 self._own_files({*held, *self._known}, left, can_copy=False)
             else:
-                visit.moved += self._learn(held, left)
+                visit.moved += self._learn(held, left, is_shown)
                 self._held = open_directory(self.root)
                 self._owner_rights = os.fstat(self._held).st_mode & stat.S_IRWXU
                 self._alone = alone
@@ -187,6 +196,7 @@ class WorkTree:
                     raise _not_alone_error()
             visit.kept = [path for path in self._find_older() if not _is_below(path, left)]
             visit.named = sorted(self._named | self._relative)
+            visit.ways = self._ways
             visit.git_directories = self._index.git_directories()
             visit.env_files = self._index.env_files()
             visit.closed = self._index.find_closed()
@@ -303,8 +313,7 @@ class WorkTree:
     def look(self) -> TreeVisit:
         """What is hidden from a command that can write nothing."""
         with self._lock:
-            if self._visits:
-                self._open_again()
+            self.check()  # which brings back a link by which something is hidden
             self._refresh()
             return TreeVisit(env_files=self._index.env_files(), closed=self._index.find_closed())
 
@@ -330,7 +339,8 @@ class WorkTree:
         self._refresh()
         found = find_shared_outside(self._index.linked_files(), held)
         env_files = (real_path(f"{self.root}/{each}") for each in self._index.env_files())
-        hidden = {*self._hidden, *(os.path.relpath(each, self.root) for each in env_files)}
+        whole = {*map(real_path, self._hidden), *env_files}
+        hidden = {os.path.relpath(each, self.root) for each in whole}
         copies = [file for file in found if can_copy and not _is_below(file.path, hidden)]
         left = {*found}.difference(copies).union(make_own(self.root, copies))
         self._shared, self._is_copied = frozenset(left), can_copy
@@ -373,7 +383,12 @@ class WorkTree:
             found |= {Part(inside + name) for name in hidden if not IS_ASIDE.fullmatch(name)}
         return sorted(found)
 
-    def _learn(self, held: Iterable[str], left_out: Iterable[str]) -> list[str]:
+    def _learn(
+        self,
+        held: Iterable[str],
+        left_out: Iterable[str],
+        is_shown: Callable[[str], bool] | None,
+    ) -> list[str]:
         """Take what is there now for the user's: what commands have left passed the check when they ended.
 
         Commands of other processes may run in this directory, above or below it: what is new by their records is
@@ -381,6 +396,7 @@ class WorkTree:
         """
         self._refresh()
         self._known, self._times, self._links = {}, {}, {}
+        self._learn_ways(is_shown)
         near = [record for record in self._live_records() if _overlap(record[0], self.root)]
         others = [record for record in near if record[0]]  # of the rest nobody knows what was there
         parts = self._parts()
@@ -397,6 +413,19 @@ class WorkTree:
         # Also if the command that made it has ended by now: what is moved aside next is not there to be mounted.
         self._overlap = has_new
         return self._judge_all(()) if has_new else []
+
+    def _learn_ways(self, is_shown: Callable[[str], bool] | None) -> None:
+        """Find the ways to what is hidden by its path, so that the next command finds it at the same place."""
+        env_files = self._index.env_files() if is_shown is not None else []
+        links = [f"{self.root}/{each}" for each in env_files if is_shown and not is_shown(each)]
+        links = [each for each in links if os.path.islink(each) and not os.path.isdir(each)]
+        ways = (way for path in (*self._hidden, *links) for way in ways_and_target(path)[:-1])
+        self._ways = [
+            os.path.relpath(each, self.root) for each in ways if each.startswith(f"{self.root}/")
+        ]
+        for way in self._ways:
+            if (target := self._target_of(way)) is not None:
+                self._links.setdefault(way, target)
 
     def _learn_named(self) -> None:
         """Take in what links and settings of the user name that are new since commands run here."""
@@ -652,8 +681,11 @@ class WorkTree:
             self._refresh(found, opens=True)
         if moved:
             self._refresh(opens=True)
-        for path, target in self._links.items():
-            moved += self._restore_link(path, target)
+        gone = [path for path, target in self._links.items() if self._target_of(path) != target]
+        for path in gone:
+            moved += self._restore_link(path, self._links[path])
+        if gone:
+            self._refresh(opens=True)
         return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
@@ -722,15 +754,17 @@ class WorkTree:
 
     def _restore_link(self, path: str, target: str) -> list[str]:
         """Make a link again that is gone, or move away what is in its place first."""
-        now = self._identity(path)
-        if now == self._known.get(path):
-            return []
         moved = move_aside(self.root, path)
         make_link(self.root, path, target)
         restored = self._identity(path)
-        if restored is not None:
+        if restored is not None and path in self._known:
             self._known[path] = restored
         return [moved] if moved else []
+
+    def _target_of(self, path: str) -> str | None:
+        with contextlib.suppress(OSError):  # it is no link
+            return target_of(self.root, path)
+        return None
 
     def _is_placeholder(self, path: str, facts: os.stat_result) -> bool:
         """Whether it only holds a place, for a command of ours or of another process: nobody obeys a socket."""
