@@ -68,12 +68,10 @@ def directory() -> Iterator[Path]:
 
 
 def paths_for(base: Path) -> SandboxPaths:
-    """What makes the directory visible where it is in /tmp, and the tools that links of the search path lead to."""
-    tools = (os.path.realpath(each) for each in TOOLS.glob("*"))
-    fetched = f"/{TOOLS.parent.name}/"
-    places = {each.partition(fetched)[0] + fetched for each in tools if fetched in each}
-    hidden = (each for each in (base, *places) if is_inside_any(each, emptied_directories()))
-    return SandboxPaths(show=tuple(hidden))
+    """What makes the directory visible where it is in /tmp."""
+    return (
+        SandboxPaths(show=(base,)) if is_inside_any(base, emptied_directories()) else SandboxPaths()
+    )
 
 
 class Ground:

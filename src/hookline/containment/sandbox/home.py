@@ -156,7 +156,9 @@ def both_paths(
 def _target(path: str, writable: tuple[str, ...], known: tuple[str, ...]) -> str | None:
     """Where a path leads; None if a command could have made a link on the way, or that is where commands can write."""
     *links, target = links_and_target(path)
-    is_planted = any(_can_be_planted(link, known) for link in links)
+    # A program that is in no hidden entry, but among temporary files, may be shown whoever made the link.
+    is_harmless = _is_program(target) and not dot_entry(target, known)
+    is_planted = not is_harmless and any(_can_be_planted(link, known) for link in links)
     passes = any(is_inside_any(way, writable) for way in (*links, target))
     return None if passes or is_planted or len(links) > MOST_LINKS else target
 
