@@ -1,4 +1,4 @@
-"""The files that SQLite has locked in this process: journals that it writes.
+"""The files that SQLite has locked in this process: journals that it writes, and the shared memory beside them.
 
 When a process closes a file, the system drops all locks that the process has on it, whoever took them. Another process
 would then take itself for the last user of the journal, and delete its log. So who opens files that a model names asks

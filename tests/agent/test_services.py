@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -683,3 +684,42 @@ def test_what_may_be_lost_is_not_started(tmp_path: Path) -> None:
     with SQLiteJournal(other, accept_loss=True) as journal:
         assert build(journal).resume_sync("run").text == "done"
     assert started == [0, 1, 2]
+
+
+async def test_hooks_around_calls_at_the_same_time_get_their_own_answers_again() -> None:
+    """Each asks the same of a child and of a model, while hooks of the other call are asked. Nothing is made twice."""
+
+    @tool(effect="idempotent")
+    async def mark(n: int) -> str:
+        """Mark."""
+        await asyncio.sleep(0)
+        return f"marked {n}"
+
+    def build(tape: Tape, pairs: dict[str, str]) -> Any:
+        async def wait(ctx: Any) -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        async def around(ctx: Any, call_next: Any) -> Any:
+            if ctx.tool_call.args["n"] == 2:
+                await asyncio.sleep(0)
+            ctx, result = await ctx.run.spawn(ctx, critic, "check it", name="critic")
+            answer = await ctx.run.ask_model(REQUEST, name="judge", driver=second("fine"))
+            pairs[ctx.tool_call.id] = f"{result.state.run_id} {answer.text}"
+            return await call_next(ctx)
+
+        critic = AgentBuilder().with_driver(ScriptedDriver([say("yes")] * 9)).build()
+        both = calls(call("mark", n=1), call("mark", n=2))
+        driver = ScriptedDriver([lambda state: [both, say("done")][state.step_count]] * 9)
+        builder = AgentBuilder().with_driver(driver).with_tools(mark).with_journal(tape)
+        return builder.on_subagent_start(wait).around_tool_use(around).build()
+
+    whole, pairs = Batches([SUBMITTED]), dict[str, str]()
+    await build(whole, pairs).resume("run")
+    assert len(set(pairs.values())) == 2
+    for at in whole.ends:
+        again, found = Batches(whole.written[:at]), dict[str, str]()
+        assert (await build(again, found).resume("run")).text == "done"
+        assert found.items() <= pairs.items(), f"cut after {at}"
+        kinds = Counter(each.type for each in again.written if each.run_id == "run")
+        assert (kinds["child_started"], kinds["consulted"]) == (2, 2), f"cut after {at}"

@@ -49,6 +49,16 @@ def test_changes_make_the_new_value_of_the_old_one(old: list[Any], new: list[Any
     assert find_changes(new, new) == {}
 
 
+@pytest.mark.parametrize("levels", [60, 70, 480, 700, 900, 5_000])
+@pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"a":', "}")])
+def test_a_text_may_be_nested_as_deep_as_it_likes(opens: str, closes: str, levels: int) -> None:
+    """A model may have written it. What lies deep changes as a whole."""
+    deep = f'{{"a":{opens * levels}1{closes * levels}}}'
+    other = f'{{"a":{opens * levels}2{closes * levels}}}'
+    changes = find_changes([deep, deep, "x"], [deep, other, "y"])
+    assert apply_changes([deep, deep, "x"], changes) == [deep, other, "y"]
+
+
 def test_only_what_is_new_is_in_the_changes() -> None:
     """At any depth, also where an object is in a text in a text."""
     grandchild = text_of({"messages": ["one"], "pending": None})

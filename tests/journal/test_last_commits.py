@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hookline.journal.history import ANY_STEPS
 from hookline.journal.last_commits import (
     LIST,
-    NO_COMMIT,
     UNKNOWN,
     Commit,
     LastCommits,
@@ -29,7 +28,7 @@ def commits(path: Path) -> LastCommits:
     """The file next to a journal."""
     path.touch(0o640)
     commits = LastCommits(str(path))
-    commits.clear()
+    commits.begin()
     return commits
 
 
@@ -48,7 +47,7 @@ def test_what_was_noted_last_is_read(path: Path, commits: LastCommits) -> None:
 
 
 def test_what_was_forgotten_need_not_be_there(path: Path, commits: LastCommits) -> None:
-    """One run, or all of them. How far it had come is still known, until the file begins again."""
+    """One run, or all of them. How far it had come is still known, also when another journal begins here."""
     for number in (1, 2, 3):
         commits.note(number, 5, HEAD, 4, 1000.5)
     commits.forget(2)
@@ -59,8 +58,10 @@ def test_what_was_forgotten_need_not_be_there(path: Path, commits: LastCommits) 
     known = read_commits(str(path))
     assert (known.commits, known.unknown) == ([], ())
     assert [known.last_commit(number).steps for number in (1, 2, 3, 4)] == [4, 4, 4, 0]
-    commits.clear()
-    assert set(read_commits(str(path)).places.values()) == {NO_COMMIT}
+    commits.begin()
+    known = read_commits(str(path))
+    assert (known.commits, known.unknown) == ([], (LIST,))
+    assert [known.last_commit(number).steps for number in (1, 2, 3, 4)] == [4, 4, 4, 0]
     commits.close()
 
 
@@ -133,7 +134,7 @@ def test_a_file_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     commits.note(1, 1, HEAD)
     commits.forget(1)
     commits.forgive()
-    commits.clear()
+    commits.begin()
     commits.close()
 
 

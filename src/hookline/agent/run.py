@@ -22,6 +22,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from types import CoroutineType
 from typing import Any, TypeAlias, TypeVar
 
@@ -219,7 +220,6 @@ class Run:
         "_services",
         "append",
         "at",
-        "call_id",
         "commit",
         "durable",
         "error",
@@ -298,7 +298,6 @@ class Run:
         self.step_index: int | None = None
         self.next_step = state.step_count
         self.metadata_before = state.metadata
-        self.call_id = ""
         self._find_hooks()
         self._find_readers()
 
@@ -464,24 +463,28 @@ class Run:
         With `recorded_only`, those who are on record say again what they said, and nobody else is asked. With `decided`
         the caller takes it over, also if observers are cut off afterwards.
         """
-        before, self.call_id = self.call_id, about or self.call_id
-        try:
+        with self.asking(about):
             plan = self.source.hooks(self, plan, ctx)
             plan = plan.only_recorded() if recorded_only else plan
             result = await run_hooks(
                 plan, ctx, self, self.settle, policies_only=policies_only, decided=decided
             )
             return self.take(result) if decided is None else result
-        finally:
-            self.call_id = before
 
     async def show(self, plan: Plan, ctx: AgentContext, verdict: Verdict, about: str = "") -> None:
         """Show something to the observers of a point, and to nobody else."""
-        before, self.call_id = self.call_id, about or self.call_id
-        try:
+        with self.asking(about):
             await observe(self.source.hooks(self, plan, ctx), ctx, verdict, self)
-        finally:
-            self.call_id = before
+
+    @property
+    def call_id(self) -> str:
+        """The call or the child that hooks are asked about here; empty if it is none."""
+        run, call_id = _asked_about.get()
+        return call_id if run is self else ""
+
+    def asking(self, about: str) -> _Asking:
+        """Hooks are asked about this call or child, in this task; about the same as before if it is empty."""
+        return _Asking(self, about)
 
     def take(self, result: Result[C]) -> Result[C]:
         """Take over what hooks changed and decided."""
@@ -736,8 +739,30 @@ def _may_withhold(plan: Plan | None) -> bool:
     return plan is not None and not all(entry.shadow for entry in plan.judges)
 
 
+_asked_about: ContextVar[tuple[Run | None, str]] = ContextVar("asked_about", default=(None, ""))
+"""Of which run hooks are asked about which call or child. Calls that run at the same time have tasks of their own; a
+field of the run would be that of another one."""
+
+
+class _Asking:
+    """Not a generator: every point of a step passes here."""
+
+    __slots__ = ("_about", "_before", "_run")
+
+    def __init__(self, run: Run, about: str) -> None:
+        self._run, self._about = run, about
+
+    def __enter__(self) -> None:
+        self._before = _asked_about.get()
+        if self._about:
+            _asked_about.set((self._run, self._about))
+
+    def __exit__(self, *_: object) -> None:
+        _asked_about.set(self._before)
+
+
 def _call_id(ctx: AgentContext) -> str:
-    """The call a context is about. Around tools several are in progress at once, so the run cannot tell."""
+    """The call a context is about."""
     call = getattr(ctx, "tool_call", None)
     return call.id if call is not None else ""
 

@@ -2,7 +2,8 @@
 
 Each entry is linked to the one before it, like the records of a run, and is written in the transaction of what it is
 about. A message that was posted has an entry with its digest. Another kind of entry says that the end of the journal
-was lost and somebody accepted that: one for each run that may continue, with the steps that it may have made.
+was lost and somebody accepted that: one for each run that may continue, with the steps that it may have made. The first
+entry of a journal that takes the place of another one of its name says so.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _Database = sqlite3.Connection | sqlite3.Cursor
 
 def add_event(
     cursor: _Database,
-    event: Literal["created", "deleted", "posted", "lost"],
+    event: Literal["begun", "created", "deleted", "posted", "lost"],
     run_id: str,
     value: int = 0,
     at: float | None = None,

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+_DEEPEST = 64
+"""Levels that are compared. What lies deeper changes as a whole: a model may write any text, and Python recurses."""
 Changes: TypeAlias = dict[str, Any]
 """By key, or by position in an array: `[value]` is a new one, `[]` is gone, and an object has the changes in it.
 
@@ -15,7 +17,7 @@ If all keys of an object are named, they stand in its order. One that has not ch
 
 def find_changes(old: list[Any], new: list[Any]) -> Changes:
     """What makes `new` of `old`."""
-    return _compare(_parts(old) or {}, _parts(new) or {})
+    return _compare(_parts(old) or {}, _parts(new) or {}, 0)
 
 
 def apply_changes(old: Any, changes: Changes) -> Any:
@@ -38,10 +40,10 @@ def apply_changes(old: Any, changes: Changes) -> Any:
     return list(parts.values()) if isinstance(old, list) else parts
 
 
-def _compare(before: dict[str, Any], after: dict[str, Any]) -> Changes:
+def _compare(before: dict[str, Any], after: dict[str, Any], depth: int) -> Changes:
     changes: Changes = {}
     for key, value in after.items():
-        change = _find_change(before[key], value) if key in before else [value]
+        change = _find_change(before[key], value, depth) if key in before else [value]
         if change:
             changes[key] = change
     changes |= {key: [] for key in before if key not in after}
@@ -52,13 +54,20 @@ def _compare(before: dict[str, Any], after: dict[str, Any]) -> Changes:
     return changes
 
 
-def _find_change(old: Any, new: Any) -> Changes | list[Any]:
+def _find_change(old: Any, new: Any, depth: int) -> Changes | list[Any]:
     """The changes in a value, or the new one. Empty if it is the same."""
     if any(isinstance(old, kind) and isinstance(new, kind) for kind in (dict, list, str)):
         before, after = _parts(old), _parts(new)
-        if before is not None and after is not None:
-            return _compare(before, after)
-    return {} if repr(old) == repr(new) else [new]  # 1 == True, and 0.0 == -0.0
+        if before is not None and after is not None and depth < _DEEPEST:
+            return _compare(before, after, depth + 1)
+    return {} if _is_same(old, new) else [new]
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    try:
+        return repr(old) == repr(new)  # 1 == True, and 0.0 == -0.0
+    except RecursionError:
+        return False
 
 
 def _parts(value: Any) -> dict[str, Any] | None:

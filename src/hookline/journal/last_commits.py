@@ -180,10 +180,21 @@ class LastCommits:
             for place in read_commits(self._journal).damaged:
                 os.pwrite(self._descriptor, _pack(UNKNOWN), place * _PLACE)
 
-    def clear(self) -> None:
-        """The journal begins: what was committed before does not count."""
+    def begin(self) -> bool:
+        """The journal begins: what was committed before need not be there. Returns whether something was.
+
+        The journal that was there may come back, from a backup. Until the list is noted, nobody knows then.
+        """
+        known = read_commits(self._journal)
         with suppress(OSError):
-            os.pwrite(self._descriptor, _pack(NO_COMMIT) * _PLACES, 0)
+            if all(commit == NO_COMMIT for commit in known.places.values()):
+                os.pwrite(self._descriptor, _pack(NO_COMMIT) * _PLACES, 0)
+                return False
+            self.forgive()
+            for place in known.damaged:
+                os.pwrite(self._descriptor, _pack(_UNKNOWN_ACCEPTED), place * _PLACE)
+            os.pwrite(self._descriptor, _pack(UNKNOWN), LIST)
+        return True
 
     def close(self) -> None:
         """Close the file."""

@@ -35,7 +35,7 @@ class JournalUse:
     def __init__(self, journal: str) -> None:
         self._pid = os.getpid()
         self._journal = journal
-        self._locked: tuple[int, int] | None = None
+        self._locked: list[tuple[int, int]] = []
         self._descriptor = _open_commits(journal)
         self.is_alone = True
         """Whether nobody writes to the journal. Until `share` or `end`, nobody else opens it."""
@@ -58,7 +58,11 @@ class JournalUse:
 
     def share(self) -> None:
         """It is examined, and this process writes to it: others may open it too."""
-        self._locked = add_locked_file(self._journal)
+        self._locked = [
+            file
+            for path in (self._journal, f"{self._journal}-shm")
+            if (file := add_locked_file(path)) is not None
+        ]
         if self.is_alone and self._descriptor >= 0 and fcntl is not None:
             with suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
@@ -67,9 +71,8 @@ class JournalUse:
         """This process does not write to it any more."""
         if self._pid != os.getpid():
             return
-        locked, self._locked = self._locked, None
-        if locked is not None:
-            remove_locked_file(locked)
+        while self._locked:
+            remove_locked_file(self._locked.pop())
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             _open.discard(descriptor)

@@ -667,7 +667,8 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
 
     run.clock()  # the duration of the call begins here
     ctx = tool_context(run, HookPoint.AROUND_TOOL_USE, current)
-    result = await run_around(plan.hooks, ctx, use, run, _check_same_call, _check_tool_result)
+    with run.asking(current.call.id):
+        result = await run_around(plan.hooks, ctx, use, run, _check_same_call, _check_tool_result)
     current.is_refused = runs == 0 and result is refusal
     if result.is_success:
         current.exception = current.failed_hook  # a hook dealt with what the tool failed of

@@ -263,6 +263,10 @@ async def _commit_result(run: Run, result: RunResult) -> RunResult:
         run.check_claim()
         if result.status is not RunStatus.FAILED:
             result = _unwritten(result, error)
+            ending = result.state.ending
+            assert ending is not None
+            run.durable.drop_held()
+            run.durable.tell(_finish(run, result, ending, run.durable.records[-1].seq))
     except BaseException:  # cancelled, say: it is written all the same
         if not run.durable.is_lost:
             run.durable.release()
@@ -360,23 +364,29 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
         outcome=outcome,
         error=run.error,
     )
-    finished = RunFinished(
-        *run.record_head(),
-        text=result.text,
-        status=ending.status,
-        stop_reason=ending.stop_reason,
-        usage=result.usage,
-        steps=state.step_count,
-        reason=ending.reason,
-        decided_by=ending.decided_by,
-        error=ErrorInfo.from_exception(run.error, classify(run.error))
-        if run.error is not None
-        else None,
-        pending=state.pending,
-    )
+    finished = _finish(run, result, ending, next(run.numbers))
     if run.commit is not None:
         run.durable.hold()
     run.append(finished)
     return msgspec.structs.replace(
         result, state=add_record_count(state, finished), records=tuple(run.durable.records)
+    )
+
+
+def _finish(run: Run, result: RunResult, ending: Ending, seq: int) -> RunFinished:
+    """The last record: it says what the caller gets."""
+    state, error = result.state, result.error
+    return RunFinished(
+        run.run_id,
+        seq,
+        run.at,
+        text=result.text,
+        status=result.status,
+        stop_reason=result.stop_reason,
+        usage=result.usage,
+        steps=state.step_count,
+        reason=ending.reason,
+        decided_by=ending.decided_by,
+        error=None if error is None else ErrorInfo.from_exception(error, classify(error)),
+        pending=state.pending,
     )

@@ -532,7 +532,7 @@ def _open_root(root: Path) -> int:
 def _check_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
     """The descriptor, if what it opens is a plain file that may be used like this."""
     if keep_if_locked(fd):
-        words = "is a journal that this process writes, and cannot be opened here."
+        words = "belongs to a journal that this process writes, and cannot be opened here."
         raise FileKindError(asked.given, words, code=errno.EBUSY)
     try:
         found = os.fstat(fd)
