@@ -19,7 +19,7 @@ import socket
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -42,9 +42,12 @@ from hookline.errors import (
 from hookline.extras import install_command
 from hookline.journal import (
     RECORD_VERSION,
+    ChildFinished,
+    ChildStarted,
     Durable,
     InboxAnswer,
     InboxCancel,
+    JournalStore,
     PostgresJournal,
     Questions,
     Record,
@@ -395,7 +398,7 @@ class BaseWorker(ABC):
         if await self.journal.is_at_rest(records[0].run_id, records):
             raise AtRestError
         self._check_version(records)
-        if count_attempts(records) >= self.max_attempts:
+        if await is_stuck(self.journal, records, self.max_attempts):
             why = f"taken up {self.max_attempts} times without a step made"
             await fail_idle(durable, self.journal.database.now(), why)
             await durable.commit()
@@ -459,7 +462,10 @@ class BaseWorker(ABC):
     ) -> None:
         durable = await reopen(self.journal, run_id, ())
         try:
-            if not (await story_of(durable.records, self.journal)).is_over:
+            # Another worker may have driven it, to its end or to a question. That is no failure, but can be cancelled.
+            is_at_rest = await self.journal.is_at_rest(run_id, durable.records)
+            is_over = (await story_of(durable.records, self.journal)).is_over
+            if not (is_over or (is_at_rest and end is fail_idle)):
                 await end(durable, self.journal.database.now(), why)
                 await durable.commit()
         finally:
@@ -535,6 +541,27 @@ def count_attempts(records: list[Record]) -> int:
         elif isinstance(record, RunTakenUp):
             count += 1
     return count
+
+
+async def is_stuck(journal: JournalStore, records: list[Record], attempts: int) -> bool:
+    """Whether a run was taken up so often, and neither it nor a child that it waits for has made a step meanwhile."""
+    times = count_attempts(records)
+    if times < attempts:
+        return False
+    waits_for: dict[str, None] = {}
+    for record in records:
+        if isinstance(record, ChildStarted):
+            waits_for[record.child_run_id] = None
+        elif isinstance(record, ChildFinished):
+            waits_for.pop(record.child_run_id, None)
+    for child_id in waits_for:
+        with suppress(UnknownRunError):  # it has not begun
+            of_child = await journal.read(child_id)
+            reached = sum(isinstance(each, RunTakenUp) for each in of_child)
+            # A run that dies before it takes up its child again gets no further either.
+            if times - reached < attempts and not await is_stuck(journal, of_child, attempts):
+                return False
+    return True
 
 
 def missing_package(package: str, extra: str) -> UsageError:

@@ -139,7 +139,7 @@ UPDATE {{queues}} SET worker_concurrency = NULL WHERE worker_concurrency IS NOT 
     (SELECT split_part(queue_name, '/', 1) FROM {{table}} WHERE name = '{WORKFLOW}')
 """
 # A run that waits for an answer until some time, and that no entry wakes then. The time is in the record of its pause
-# alone, so the text of that record is searched: what only looks like one is looked at once. Rejected: a column for it.
+# alone, so the text of that record is searched: what only looks like one is looked at too. Rejected: a column for it.
 _IS_UNWATCHED = f"""
 status = 'paused' AND run_id NOT IN (SELECT {_RUN_OF_ENTRY} FROM {{table}}
     WHERE name = '{WORKFLOW}' AND status IN ('ENQUEUED', 'DELAYED', 'PENDING'))

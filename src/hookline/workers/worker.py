@@ -281,9 +281,10 @@ class Worker(BaseWorker):
                 if await self.journal.queue_again(run_id):
                     await self._end_cancelled(run_id)
                     continue
-                if lost[run_id].is_unwatched:
+                if lost[run_id].is_unwatched:  # the entry that it gets now may be lost too
                     await self._is_at_rest(run_id, await self.journal.read(run_id))
-                self._idle[run_id] = lost[run_id]
+                else:
+                    self._idle[run_id] = lost[run_id]
             except RunInUseError:
                 pass  # it is driven by now, and sees its messages
             except HooklineError as error:  # the others are looked at all the same

@@ -383,6 +383,25 @@ def test_a_link_that_a_command_left_in_another_project_shows_nothing(
     assert "id_rsa" not in ran.text
 
 
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "PATH"])
+def test_a_link_that_a_command_left_in_the_home_shows_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Where the home is the work directory, commands can write `.venv` there, as in a project."""
+    (home / ".ssh" / "bin").mkdir(parents=True, exist_ok=True)
+    (home / ".ssh" / "work").write_text("a secret\n")
+    (home / ".venv" / "bin").mkdir(parents=True)
+    second = home / "projects" / "second"
+    second.mkdir(parents=True)
+    value = {"VIRTUAL_ENV": f"{home}/.venv", "PATH": f"{home}/.venv/bin:{os.environ['PATH']}"}
+    monkeypatch.setenv(variable, value[variable])
+    paths = SandboxPaths(show=(home.parent,))
+    Sandbox(home, "required", paths=paths).run_sync("mv .venv v; ln -s .ssh .venv")
+    assert (home / ".venv").is_symlink()
+    ran = Sandbox(second, "required", paths=paths).run_sync("grep -rhs 'a secret' ~ ~/.ssh")
+    assert "secret" not in ran.text
+
+
 def test_a_link_of_the_users_to_a_file_that_is_no_program_shows_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,6 +209,7 @@ _SIGNS: dict[Cause, tuple[str, ...]] = {
         "readonly database",
         "unable to open database file",
         "device or resource busy",
+        "resource busy or locked",
     ),
     "network": (
         "ould not resolve host",

@@ -18,7 +18,7 @@ from hookline.containment.git_settings import settings_of_user
 from hookline.containment.links import MOST_LINKS, is_inside_any, links_and_target, real_path
 from hookline.containment.mount_table import second_paths
 from hookline.containment.sandbox.directory_entries import listing
-from hookline.containment.sandbox.tables import EMPTIED, SYSTEM, TOOL_VARIABLES
+from hookline.containment.sandbox.tables import EMPTIED, OF_PROJECTS, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import INSTALLATIONS, SECRET_ENDINGS, SECRET_FILES
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
@@ -169,8 +169,9 @@ def _can_be_planted(link: str, known: tuple[str, ...]) -> bool:
     Nobody knows where the user's projects are. They are not in entries of homes that commands do not see, nor where the
     user cannot write. Root can write everywhere, and has no projects in directories of the system.
     """
-    directory = os.path.dirname(link)
-    if directory == "/" or dot_entry(link, known):
+    directory, entry = os.path.dirname(link), dot_entry(link, known)
+    # Where a home is the work directory, commands may write entries that projects have, such as ~/.venv.
+    if directory == "/" or (entry and os.path.basename(entry) not in OF_PROJECTS):
         return False
     if os.geteuid() == 0:
         return not is_inside_any(link, SYSTEM)
@@ -227,7 +228,8 @@ def _behind_links(
     # Hardly a file with keys is one that can be executed.
     programs = (_target(link, writable, known) for link in links if _is_program(link))
     found = dict.fromkeys(_installation(each) for each in programs if each is not None)
-    return tuple(path for path in found if "/." in path)  # most are programs of the system
+    # Most are programs of the system.
+    return tuple(path for path in found if "/." in path or is_inside_any(path, EMPTIED))
 
 
 def _is_program(path: str) -> bool:

@@ -11,7 +11,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 from hookline.errors import AccessDeniedError, JournalError, UsageError
@@ -181,13 +181,16 @@ def _read_url(url: str | None) -> dict[str, Any]:
             "no database is named.",
             remedy=f'Give a URL, "postgresql://USER@HOST/NAME", or set {_VARIABLE}.',
         )
-    try:
+    found: dict[str, Any] = {}
+    is_readable = False
+    with suppress(
+        psycopg.Error
+    ):  # raised in here, ours would carry the words of libpq as its context
         found = dict(conninfo.conninfo_to_dict(url))
-    except psycopg.Error:
-        raise _url_error() from None
+        is_readable = True
     # libpq ends a password at its first / or @, and takes the rest for a host, a port or a database.
     is_clear = _CLEAR_URL.fullmatch(url) or not url.startswith(("postgresql://", "postgres://"))
-    if not is_clear or not re.fullmatch(r"[0-9,]*", str(found.get("port") or "")):
+    if not (is_readable and is_clear) or not re.fullmatch(r"[0-9,]*", str(found.get("port") or "")):
         raise _url_error()
     if any(_is_connection_string(str(found.get(part) or "")) for part in _SHOWN):
         raise _url_error()
