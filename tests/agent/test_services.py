@@ -623,7 +623,7 @@ async def test_the_name_of_an_effect_may_be_redacted() -> None:
 
     def redact(value: Any) -> Any:
         text = json.dumps(value)
-        return json.loads(text.replace("4111", "***")) if "4111" in text else value
+        return json.loads(text.replace("Visa", "***")) if "Visa" in text else value
 
     async def hook(ctx: Any) -> None:
         if await ctx.run.start_once(ctx, f"charge {ctx.prompt}"):
@@ -634,7 +634,7 @@ async def test_the_name_of_an_effect_may_be_redacted() -> None:
         return builder.with_redaction(redact).on_prompt_submit(hook, name="once").build()
 
     done: list[str] = []
-    queued = RunQueued("run", 0, 1.0, agent_id="agent", prompt="card 4111")
+    queued = RunQueued("run", 0, 1.0, agent_id="agent", prompt="card Visa")
     whole = Batches([queued])
     await build(whole).resume("run")
     assert len(done) == 1
@@ -723,3 +723,32 @@ async def test_hooks_around_calls_at_the_same_time_get_their_own_answers_again()
         assert found.items() <= pairs.items(), f"cut after {at}"
         kinds = Counter(each.type for each in again.written if each.run_id == "run")
         assert (kinds["child_started"], kinds["consulted"]) == (2, 2), f"cut after {at}"
+
+
+async def test_hooks_at_errors_of_two_calls_get_their_own_answers_again() -> None:
+    """They ask the same, and the process dies after the first answer, or after both."""
+
+    @tool(effect="idempotent")
+    async def fail(n: int) -> str:
+        """Fail."""
+        raise ValueError(f"error {n}")
+
+    def build(tape: Tape, answers: dict[str, str]) -> Any:
+        async def judge(ctx: Any) -> None:
+            call_id = ctx.tool_call.id
+            driver = second(f"about {call_id}")
+            answers[call_id] = (await ctx.run.ask_model(REQUEST, name="judge", driver=driver)).text
+
+        both = calls(call("fail", n=1), call("fail", n=2))
+        driver = ScriptedDriver([lambda state: [both, say("done")][state.step_count]] * 9)
+        builder = AgentBuilder().with_driver(driver).with_tools(fail).with_journal(tape)
+        return builder.on_error(judge).build()
+
+    whole, answers = Batches([SUBMITTED]), dict[str, str]()
+    await build(whole, answers).resume("run")
+    assert answers == {each: f"about {each}" for each in answers}
+    assert len(answers) == 2
+    for at in range(1, len(whole.written)):
+        found = dict[str, str]()
+        await build(Batches(whole.written[:at]), found).resume("run")
+        assert found.items() <= answers.items(), f"cut after {at}"

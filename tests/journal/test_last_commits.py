@@ -58,9 +58,10 @@ def test_what_was_forgotten_need_not_be_there(path: Path, commits: LastCommits) 
     known = read_commits(str(path))
     assert (known.commits, known.unknown) == ([], ())
     assert [known.last_commit(number).steps for number in (1, 2, 3, 4)] == [4, 4, 4, 0]
-    commits.begin()
+    assert commits.is_used()
+    commits.begin_again(1, HEAD)
     known = read_commits(str(path))
-    assert (known.commits, known.unknown) == ([], (LIST,))
+    assert (known.commits, known.unknown) == ([(LIST, 1, HEAD, 0, 0.0)], ())
     assert [known.last_commit(number).steps for number in (1, 2, 3, 4)] == [4, 4, 4, 0]
     commits.close()
 

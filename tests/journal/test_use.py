@@ -91,6 +91,45 @@ def test_what_another_process_deletes_is_not_lost(tmp_path: Path, accept_loss: b
         assert connection.execute(query).fetchone() == (0,)
 
 
+FAILS = """
+import resource, sys
+from hookline import SQLiteJournal
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+SQLiteJournal(sys.argv[1]).open_sync()
+"""
+
+
+@pytest.mark.parametrize("meanwhile", ["opened", "written", "failed"])
+def test_a_backup_is_missing_something_also_after_another_journal_took_the_place(
+    tmp_path: Path, meanwhile: str
+) -> None:
+    """The new journal demands nothing of the old one. What the file knows of that stays, for it may come back."""
+    path, copy = tmp_path / "runs.db", tmp_path / "copy.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, "one")
+        journal.backup_sync(copy)
+        keep(journal, "two")
+    path.unlink()
+    if meanwhile == "failed":
+        argv = [sys.executable, "-c", FAILS, str(path)]
+        assert subprocess.run(argv, capture_output=True, check=False).returncode == 1
+    else:
+        for _ in range(2):
+            with SQLiteJournal(path) as journal:
+                if meanwhile == "written":
+                    keep(journal, "another")
+                report = journal.check_sync()
+                assert report.ok
+                assert not report.notes
+                meanwhile = "opened"
+    path.unlink(missing_ok=True)
+    copy.rename(path)
+    with SQLiteJournal(path) as journal:
+        assert not journal.check_sync().ok
+        with pytest.raises(JournalError, match="the end of the journal"):
+            journal.claim_sync("one")
+
+
 def test_a_log_that_somebody_deletes_is_missed(tmp_path: Path) -> None:
     """What is written to it afterwards would be gone."""
     path = tmp_path / "runs.db"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 import working_agents
 from postgres_server import PostgresServer
@@ -139,26 +138,25 @@ async def test_a_run_stays_with_the_version_that_took_it_up_meanwhile(
 
 
 async def test_steps_of_a_child_count_as_those_of_the_run_that_waits_for_it() -> None:
-    """A subagent may work for many deployments. A run that never gets as far as its child is stuck all the same."""
+    """A subagent may work for many deployments. A run that gets no further is stuck all the same."""
     parent, child, other = "r", "r/0/call/1", "r/0/call/2"
-    step = StepFinished(child, 9, 1.0, step=Step(0))
     begun = [RunStarted(parent, 0, 1.0), ChildStarted(parent, 1, 1.0, child_run_id=child)]
-    taken_up = [RunTakenUp(parent, 2 + number, 1.0) for number in range(5)]
+    taken_up = [RunTakenUp(parent, 2 + number, 10.0 + number) for number in range(5)]
 
-    async def is_stuck_with(*of_child: Record, more: Sequence[Record] = ()) -> bool:
+    async def is_stuck_with(*steps: float, more: Sequence[Record] = ()) -> bool:
         journal = MemoryJournal()
-        if of_child:
+        if steps:
             claim = await journal.claim(child)
-            claim.write([msgspec.structs.replace(each, seq=n) for n, each in enumerate(of_child)])
+            start = RunStarted(child, 0, 1.0, parent_run_id=parent)
+            made = [StepFinished(child, n, at, step=Step(n)) for n, at in enumerate(steps, 1)]
+            claim.write([start, *made])
             claim.give_back().result()
         return await is_stuck(journal, [*begun, *more, *taken_up], 5)
 
-    start, again = RunStarted(child, 0, 1.0, parent_run_id=parent), RunTakenUp(child, 0, 1.0)
-    assert not await is_stuck_with(start, again, step, again, again)
-    assert await is_stuck_with(start, *[again] * 5)
-    assert await is_stuck_with(start, step), "no life has reached it"
+    assert not await is_stuck_with(2.0, 12.5)
+    assert await is_stuck_with(2.0), "no step since it was first taken up again"
     assert await is_stuck_with(), "it has not begun"
     done = ChildFinished(parent, 9, 1.0, child_run_id=child)
-    assert await is_stuck_with(start, again, step, again, more=[done])
+    assert await is_stuck_with(2.0, 12.5, more=[done])
     unknown = ChildStarted(parent, 9, 1.0, child_run_id=other)
-    assert not await is_stuck_with(start, again, step, again, more=[unknown])
+    assert not await is_stuck_with(2.0, 12.5, more=[unknown])

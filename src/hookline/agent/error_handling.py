@@ -238,4 +238,5 @@ async def _ask(run: Run, ctx: FailureHookContext) -> FailureHookContext:
     plan = run.plans.of(ctx.point)
     if plan is None:
         return ctx
-    return (await run.ask(plan, ctx)).context
+    about = "" if ctx.tool_call is None else ctx.tool_call.id
+    return (await run.ask(plan, ctx, about=about)).context

@@ -463,18 +463,24 @@ class Run:
         With `recorded_only`, those who are on record say again what they said, and nobody else is asked. With `decided`
         the caller takes it over, also if observers are cut off afterwards.
         """
-        with self.asking(about):
+        before = self.begin_asking(about)
+        try:
             plan = self.source.hooks(self, plan, ctx)
             plan = plan.only_recorded() if recorded_only else plan
             result = await run_hooks(
                 plan, ctx, self, self.settle, policies_only=policies_only, decided=decided
             )
             return self.take(result) if decided is None else result
+        finally:
+            self.end_asking(before)
 
     async def show(self, plan: Plan, ctx: AgentContext, verdict: Verdict, about: str = "") -> None:
         """Show something to the observers of a point, and to nobody else."""
-        with self.asking(about):
+        before = self.begin_asking(about)
+        try:
             await observe(self.source.hooks(self, plan, ctx), ctx, verdict, self)
+        finally:
+            self.end_asking(before)
 
     @property
     def call_id(self) -> str:
@@ -482,9 +488,18 @@ class Run:
         run, call_id = _asked_about.get()
         return call_id if run is self else ""
 
-    def asking(self, about: str) -> _Asking:
-        """Hooks are asked about this call or child, in this task; about the same as before if it is empty."""
-        return _Asking(self, about)
+    def begin_asking(self, about: str) -> _About | None:
+        """From here on, hooks of this task are asked about this call or child. Gives what `end_asking` takes."""
+        if not about:  # at most points: it stays as it is
+            return None
+        before = _asked_about.get()
+        _asked_about.set((self, about))
+        return before
+
+    def end_asking(self, before: _About | None) -> None:
+        """It is again as it was."""
+        if before is not None:
+            _asked_about.set(before)
 
     def take(self, result: Result[C]) -> Result[C]:
         """Take over what hooks changed and decided."""
@@ -739,26 +754,10 @@ def _may_withhold(plan: Plan | None) -> bool:
     return plan is not None and not all(entry.shadow for entry in plan.judges)
 
 
-_asked_about: ContextVar[tuple[Run | None, str]] = ContextVar("asked_about", default=(None, ""))
+_About: TypeAlias = "tuple[Run | None, str]"
+_asked_about: ContextVar[_About] = ContextVar("asked_about", default=(None, ""))
 """Of which run hooks are asked about which call or child. Calls that run at the same time have tasks of their own; a
 field of the run would be that of another one."""
-
-
-class _Asking:
-    """Not a generator: every point of a step passes here."""
-
-    __slots__ = ("_about", "_before", "_run")
-
-    def __init__(self, run: Run, about: str) -> None:
-        self._run, self._about = run, about
-
-    def __enter__(self) -> None:
-        self._before = _asked_about.get()
-        if self._about:
-            _asked_about.set((self._run, self._about))
-
-    def __exit__(self, *_: object) -> None:
-        _asked_about.set(self._before)
 
 
 def _call_id(ctx: AgentContext) -> str:

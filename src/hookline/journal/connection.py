@@ -18,7 +18,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from hookline.errors import JournalError, UsageError
 from hookline.journal import history
-from hookline.journal.last_commits import LIST, LastCommits, commits_file
+from hookline.journal.last_commits import LastCommits, commits_file
 from hookline.journal.lease import lease_file
 from hookline.journal.write_ahead_log import PAGE_SIZE, log_file, log_size
 
@@ -553,16 +553,16 @@ def bring_up_to_date(
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = check_version(connection, path)
-        is_successor = commits is not None and version == 0 and commits.begin()
-        if commits is not None and version:
-            commits.repair()
+        is_successor = commits is not None and version == 0 and commits.is_used()
+        if commits is not None and not is_successor:
+            commits.repair() if version else commits.begin()
         if version < newest():
             _migrate(connection, version)
-        if is_successor:  # so that the list says which of the journals of this name it is
-            history.add_event(connection, "begun", "")
-        connection.execute("COMMIT")
         if commits is not None and is_successor:
-            commits.note(LIST, *history.end_of_history(connection))
+            # The list says which of the journals of this name it is. If it is not committed, the other one may come
+            # back, and lacks this entry too.
+            commits.begin_again(*history.add_event(connection, "begun", ""))
+        connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint")  # the log of an older file must not be needed
     except BaseException:
         if connection.in_transaction:

@@ -180,21 +180,22 @@ class LastCommits:
             for place in read_commits(self._journal).damaged:
                 os.pwrite(self._descriptor, _pack(UNKNOWN), place * _PLACE)
 
-    def begin(self) -> bool:
-        """The journal begins: what was committed before need not be there. Returns whether something was.
+    def is_used(self) -> bool:
+        """Whether something was committed to a journal of this name."""
+        return any(commit != NO_COMMIT for commit in read_commits(self._journal).places.values())
 
-        The journal that was there may come back, from a backup. Until the list is noted, nobody knows then.
-        """
-        known = read_commits(self._journal)
+    def begin(self) -> None:
+        """The first journal of this name begins."""
         with suppress(OSError):
-            if all(commit == NO_COMMIT for commit in known.places.values()):
-                os.pwrite(self._descriptor, _pack(NO_COMMIT) * _PLACES, 0)
-                return False
+            os.pwrite(self._descriptor, _pack(NO_COMMIT) * _PLACES, 0)
+
+    def begin_again(self, number: int, head: bytes) -> None:
+        """Another journal has begun, with this list: what was in the last one need not be there, and may come back."""
+        with suppress(OSError):
             self.forgive()
-            for place in known.damaged:
+            for place in read_commits(self._journal).damaged:
                 os.pwrite(self._descriptor, _pack(_UNKNOWN_ACCEPTED), place * _PLACE)
-            os.pwrite(self._descriptor, _pack(UNKNOWN), LIST)
-        return True
+        self.note(LIST, number, head)
 
     def close(self) -> None:
         """Close the file."""

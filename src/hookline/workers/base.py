@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import socket
@@ -532,36 +533,36 @@ async def _exit_after(work: Any) -> None:
         os._exit(code)
 
 
-def count_attempts(records: list[Record]) -> int:
-    """How often a run was taken up since it last made a step, or paused in one, or was opened again."""
-    count = 0
+async def is_stuck(journal: JournalStore, records: list[Record], attempts: int) -> bool:
+    """Whether a run was taken up so often since it, or a child that it waits for, last made a step or paused."""
+    times: list[float] = []
     for record in records:
         if isinstance(record, StepFinished | StepPaused | RunReopened):
-            count = 0
+            times.clear()
         elif isinstance(record, RunTakenUp):
-            count += 1
-    return count
-
-
-async def is_stuck(journal: JournalStore, records: list[Record], attempts: int) -> bool:
-    """Whether a run was taken up so often, and neither it nor a child that it waits for has made a step meanwhile."""
-    times = count_attempts(records)
-    if times < attempts:
+            times.append(record.at)
+    if len(times) < attempts:
         return False
+    latest = await _latest_step_of_children(journal, records)
+    return sum(at > latest for at in times) >= attempts
+
+
+async def _latest_step_of_children(journal: JournalStore, records: list[Record]) -> float:
+    """When a child that a run waits for last made a step, by the clocks of its workers."""
     waits_for: dict[str, None] = {}
     for record in records:
         if isinstance(record, ChildStarted):
             waits_for[record.child_run_id] = None
         elif isinstance(record, ChildFinished):
             waits_for.pop(record.child_run_id, None)
+    latest = -math.inf
     for child_id in waits_for:
         with suppress(UnknownRunError):  # it has not begun
             of_child = await journal.read(child_id)
-            reached = sum(isinstance(each, RunTakenUp) for each in of_child)
-            # A run that dies before it takes up its child again gets no further either.
-            if times - reached < attempts and not await is_stuck(journal, of_child, attempts):
-                return False
-    return True
+            steps = (each.at for each in of_child if isinstance(each, StepFinished | StepPaused))
+            below = await _latest_step_of_children(journal, of_child)
+            latest = max(latest, below, *steps)
+    return latest
 
 
 def missing_package(package: str, extra: str) -> UsageError:

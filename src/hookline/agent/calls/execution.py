@@ -667,8 +667,11 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
 
     run.clock()  # the duration of the call begins here
     ctx = tool_context(run, HookPoint.AROUND_TOOL_USE, current)
-    with run.asking(current.call.id):
+    before = run.begin_asking(current.call.id)
+    try:
         result = await run_around(plan.hooks, ctx, use, run, _check_same_call, _check_tool_result)
+    finally:
+        run.end_asking(before)
     current.is_refused = runs == 0 and result is refusal
     if result.is_success:
         current.exception = current.failed_hook  # a hook dealt with what the tool failed of
