@@ -446,6 +446,55 @@ async def test_what_is_started_once_is_not_started_again(points: tuple[str, ...]
         assert not lost, f"cut after {at}"
 
 
+async def test_a_hook_around_a_step_that_makes_two_starts_something_once() -> None:
+    """If the process dies in the second step, the hook begins again around that, and it is the same hook."""
+
+    def build(tape: Tape, done: Done) -> Any:
+        async def think_twice(ctx: Any, call_next: Any) -> Any:
+            made = await call_next(ctx)
+            if await ctx.run.start_once(ctx, "mail"):
+                done.append((len(tape.written), "mail"))
+            return await call_next(made)
+
+        driver = ScriptedDriver([lambda state: say(f"answer {state.step_count}")] * 9)
+        builder = AgentBuilder().with_id("agent").with_driver(driver).with_clock(FakeClock())
+        return builder.with_journal(tape).around_step(think_twice, name="twice").build()
+
+    whole, done = Batches([SUBMITTED]), Done()
+    assert (await until_over(whole, build(whole, done))).text == "answer 1"
+    assert len(done) == 1
+    for at in whole.ends:
+        again, now = Batches(whole.written[:at]), Done()
+        await until_over(again, build(again, now))
+        assert len([each for each in done if each[0] <= at] + now) == 1, f"cut after {at}"
+
+
+async def test_hooks_on_the_way_out_see_the_same_step_after_a_crash() -> None:
+    """What they start once may be named by it, and what they ask models is found by it."""
+
+    def build(tape: Tape, seen: list[int | None]) -> Any:
+        def fail(ctx: Any) -> None:
+            if ctx.state.step_count:
+                raise ValueError("no")
+
+        async def page(ctx: Any) -> None:
+            seen.append(ctx.step_index)
+            await ctx.run.start_once(ctx, "page")
+
+        driver = ScriptedDriver([lambda state: call("look")] * 9)
+        builder = AgentBuilder().with_id("agent").with_driver(driver).with_clock(FakeClock())
+        builder.with_tools(look).with_journal(tape).on_before_step(fail, name="fails")
+        return builder.on_agent_failed(page, name="page").build()
+
+    whole, seen = Batches([SUBMITTED]), list[int | None]()
+    await build(whole, seen).resume("run")
+    assert seen == [1]
+    for at in whole.ends:
+        again, now = Batches(whole.written[:at]), list[int | None]()
+        await build(again, now).resume("run")
+        assert now in ([1], []), f"cut after {at}"
+
+
 async def test_two_names_two_calls_and_two_steps_are_different() -> None:
     """The same name is started once for each call of each step, and again only under another name."""
     answers: list[tuple[str, bool]] = []

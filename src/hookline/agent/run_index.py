@@ -77,6 +77,8 @@ AT_THE_END = ("output", "agent_failed", "execution_end", "session_end")
 """Points on the way out of a run."""
 OUTSIDE_STEPS = frozenset({"session_start", "execution_start", "prompt_submit", *AT_THE_END})
 """Points that belong to no step, whichever was made last."""
+MADE_AGAIN = "a hook around the step runs another step"
+"""The reason of the outcome of a step after which a hook around it called `next` again."""
 _JUDGED_AFTER_STOP = frozenset(point.value for point in HookPoint if point.judged_after_stop)
 
 

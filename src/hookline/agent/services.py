@@ -22,7 +22,7 @@ from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.agent.run_index import OUTSIDE_STEPS
+from hookline.agent.run_index import MADE_AGAIN, OUTSIDE_STEPS
 from hookline.definition import Definition
 from hookline.drivers import Driver
 from hookline.drivers.base import awaitable
@@ -171,7 +171,7 @@ class HookServices:
             run.at,
             point=ctx.point.value,
             name=name,
-            step=None if ctx.point in OUTSIDE_STEPS else run.step_index,
+            step=_step_of_effect(run, ctx.point),
             call_id=call.id if call is not None else run.call_id,
             status_before=_status_before(run) if run.is_beginning else None,
         )
@@ -204,6 +204,24 @@ class HookServices:
             return Result(asked)
         result = await run_hooks(run.source.hooks(run, plan, asked), asked, run, run.settle)
         return result if run.setup.redact is None else result_without(result, run.setup.redact)
+
+
+def _step_of_effect(run: Run, point: str) -> int | None:
+    """The step that something belongs to that a hook starts, as every process would say it.
+
+    A hook around a step that makes several is one: after a crash in a later one it begins again around that.
+    """
+    if point in OUTSIDE_STEPS:
+        return None
+    index = run.step_index
+    if point == HookPoint.AROUND_STEP:
+        for step in reversed(run.state.steps):
+            if step.index == index:
+                continue  # its hooks are not done
+            if step.outcome is None or step.outcome.reason != MADE_AGAIN:
+                break
+            index = step.index
+    return index
 
 
 def _key_of(effect: EffectStarted) -> tuple[str, str, int | None, str]:

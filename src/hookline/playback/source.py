@@ -19,11 +19,12 @@ import msgspec
 from hookline.agent.agent import Agent
 from hookline.agent.children import ChildPaused
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.loop.drive import MADE_AGAIN, NOT_MADE, ask_again, drive
+from hookline.agent.loop.drive import NOT_MADE, ask_again, drive
 from hookline.agent.recovery import answer_nothing
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.agent.run_index import (
+    MADE_AGAIN,
     Place,
     Round,
     RunPart,

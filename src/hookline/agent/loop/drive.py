@@ -43,7 +43,13 @@ from hookline.agent.loop.stop import (
 from hookline.agent.loop.turn import take_turn
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.agent.run_index import AT_THE_END, RunIndex, hook_error_of, restore_exception
+from hookline.agent.run_index import (
+    AT_THE_END,
+    MADE_AGAIN,
+    RunIndex,
+    hook_error_of,
+    restore_exception,
+)
 from hookline.agent.services import provide_services
 from hookline.errors import HookError, PastError, RunHandedOverError, in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
@@ -221,6 +227,7 @@ async def resume_after_crash(run: Run) -> Ending | None:
     recount_hook_work(run, known)
     ending = known.ending
     if ending is not None:
+        run.step_index = _last_step_index(run)
         if ending.status is RunStatus.FAILED:
             run.set_error(_past_failure(run, known, ending.reason))
         return ending
@@ -228,6 +235,7 @@ async def resume_after_crash(run: Run) -> Ending | None:
     is_in_step = run.state.pending_step is not None or bool(known.begun)
     last = None if is_in_step else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
+        run.step_index = last.index
         run.replace_evaluations(last.outcome.evaluations)
         return _past_ending(run, known, last.outcome)
     if run.parent is not None or run.plans.execution_start is None:
@@ -252,6 +260,19 @@ def _last_step(run: Run) -> Step | None:
             return run.state.last_step
         if isinstance(record, RunStarted):
             break
+    return None
+
+
+def _last_step_index(run: Run) -> int | None:
+    """The step that was made last, or could not be made, when only the way out was left."""
+    for record in reversed(run.durable.records):
+        if isinstance(record, RunStarted):
+            break
+        step = (
+            record.step.index if isinstance(record, StepFinished) else getattr(record, "step", None)
+        )
+        if isinstance(step, int):
+            return step
     return None
 
 
@@ -512,7 +533,6 @@ async def _fail_run(run: Run, error: BaseException) -> Ending:
 MakeStep = Callable[[Run, AgentState | None], Awaitable[Ending | None]]
 """Makes a step. The state is the one before the hooks around it, if there are any."""
 NOT_MADE = "the hook around the step did not run the step"
-MADE_AGAIN = "a hook around the step runs another step"
 
 
 class _StepPause(BaseException):
