@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -728,6 +730,26 @@ async def test_a_broken_store_does_not_conform(
     assert report.failed.keys() == BROKEN[kind].keys(), str(report)
     for case, words in BROKEN[kind].items():
         assert words in report.failed[case], str(report)
+
+
+def test_a_thread_that_waits_for_ever_does_not_keep_the_program() -> None:
+    """A store with a lock of one event loop makes others wait, and the suite still ends with what it found."""
+    code = (
+        "import asyncio\n"
+        "from hookline.journal import MemoryJournal\n"
+        "from hookline.testing import StoreSubject, check_store\n"
+        "class OneLoop(MemoryJournal):\n"
+        "    lock = asyncio.Lock()\n"
+        "    async def read(self, run_id):\n"
+        "        async with self.lock:\n"
+        "            await asyncio.sleep(0.01)\n"
+        "            return await super().read(run_id)\n"
+        "subject = StoreSubject(make=lambda folder: OneLoop())\n"
+        "print(asyncio.run(check_store(subject, only=['any event loop may ask'])))\n"
+    )
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert "is bound to a different event loop" in done.stdout, done.stderr
 
 
 async def test_a_report_can_be_read() -> None:

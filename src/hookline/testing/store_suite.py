@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from hookline._aio import call_in_thread as _call_in_thread  # a case is what has no underscore
 from hookline.agent import Agent, AgentBuilder
 from hookline.drivers import ScriptedCall, ScriptedDriver, ScriptedTurn, call, say
 from hookline.errors import HooklineError, JournalError, RunInUseError, UnknownRunError, UsageError
@@ -45,7 +46,7 @@ from hookline.playback import replay
 from hookline.sessions import Sessions
 from hookline.state import Decision, RunStatus
 from hookline.testing.report import Deviation, Inapplicable, Mismatch, SuiteReport
-from hookline.testing.report import run_cases as _run_cases  # a case is what has no underscore
+from hookline.testing.report import run_cases as _run_cases
 from hookline.testing.store_setup import StoreSetup, StoreSubject, Turns, give_back, story, write
 from hookline.tools import tool
 
@@ -373,14 +374,14 @@ async def any_event_loop_may_ask(setup: StoreSetup) -> None:
     for what, ask in _questions(setup.store).items():
         here = await ask()
         for _ in range(2):
-            there = await asyncio.to_thread(_in_a_new_loop, ask)
+            there = await _call_in_thread(_in_a_new_loop, ask)
             setup.expect(f"{what} in another event loop", here, there)
         if what != "claim":
-            threads = [asyncio.to_thread(_in_a_new_loop, ask) for _ in range(3)]
+            threads = [_call_in_thread(_in_a_new_loop, ask) for _ in range(3)]
             at_once = await asyncio.gather(ask(), *threads)
             setup.expect(f"{what} in several at once", [here] * 4, at_once)
         setup.expect(f"{what} in the first one again", here, await ask())
-    claim = await asyncio.to_thread(setup.store.claim_sync, "r")
+    claim = await _call_in_thread(setup.store.claim_sync, "r")
     await setup.expect_error("a claim", RunInUseError, setup.store.claim("r"))
     await give_back(claim)
     setup.expect("the records", story("r"), await setup.store.read("r"))
