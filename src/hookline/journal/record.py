@@ -448,6 +448,12 @@ def start_of(records: Iterable[Record]) -> RunStarted | None:
     return next(counted, None)
 
 
+def parent_of(records: Iterable[Record]) -> str | None:
+    """The run that a run is a child of, if it is one. A child has its parent before it has begun."""
+    started = next((record for record in records if isinstance(record, RunStarted)), None)
+    return started.parent_run_id if started is not None else None
+
+
 def counted_records(records: Iterable[Record]) -> list[Record]:
     """The records that count: without ends after which a run was opened again, and beginnings that came to nothing.
 
