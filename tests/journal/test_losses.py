@@ -329,6 +329,22 @@ def test_a_lost_log_is_noticed(killed: Path) -> None:
         assert f"run 'a' had {left + 2} records" in str(journal.check_sync())
 
 
+@pytest.mark.parametrize("page_size", [512, 4096])
+def test_a_log_without_its_header_has_pages_of_the_size_of_its_database(
+    path: Path, tmp_path: Path, story: Story, page_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journals of earlier versions have larger pages."""
+    monkeypatch.setattr("hookline.journal.connection.PAGE_SIZE", page_size)
+    with SQLiteJournal(path) as journal:
+        for name in ("a", "b", "c"):
+            journal.claim_sync(name).write(story(name)).result()
+        copy = copy_journal(path, tmp_path / "copy")
+    log = copy.with_name(f"{copy.name}-wal")
+    log.write_bytes(bytes(32) + log.read_bytes()[32:])
+    with SQLiteJournal(copy) as journal:
+        assert "commits behind the damage cannot be read" in str(journal.check_sync())
+
+
 def test_a_loss_can_be_accepted(killed: Path) -> None:
     """Then the journal continues with what is left, and says since when; a claim says how far its run may have been."""
     flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from damage import copy_journal
 
 from hookline.containment import FileJail
 from hookline.errors import FileKindError, JournalError
@@ -66,6 +67,22 @@ def test_a_second_journal_of_the_process_leaves_the_log_to_the_first(tmp_path: P
         keep(first, "three")
         assert first.check_sync().ok
     assert look(path) == f"[{count}, {count}, {count}]"
+
+
+def test_a_journal_that_is_only_read_leaves_its_locks_to_a_writer(tmp_path: Path) -> None:
+    """The writer of the same process uses them. To look at the database again must not drop them."""
+    with SQLiteJournal(tmp_path / "runs.db") as journal:
+        keep(journal, "one")
+        path = copy_journal(tmp_path / "runs.db", tmp_path / "copy")
+    log = path.with_name("runs.db-wal")
+    log.write_bytes(bytes(32) + log.read_bytes()[32:])
+    with SQLiteJournal(path) as reader:
+        assert not reader.check_sync().ok
+        with SQLiteJournal(path, accept_loss=True) as writer:
+            keep(writer, "two")
+            file = log.stat().st_ino
+            look(path)
+            assert log.stat().st_ino == file
 
 
 @pytest.mark.parametrize("accept_loss", [False, True])

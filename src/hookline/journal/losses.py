@@ -7,7 +7,8 @@ yes, the journal can only be read.
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import sqlite3
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from hookline.errors import JournalError
@@ -64,7 +65,7 @@ def examine_end(path: str, *, is_alone: bool, accept_loss: bool = False) -> End:
     if not os.path.exists(path) or not os.path.getsize(path):
         return End()
     had_log = log_size(path) > 0
-    log = read_log(path) if is_alone else LogReport()
+    log = _read_log(path) if is_alone else LogReport()
     known = read_commits(path)
     try:
         connection = open_for_reading(path, of_any_version=True)
@@ -98,6 +99,20 @@ def examine_end(path: str, *, is_alone: bool, accept_loss: bool = False) -> End:
         return _compare(path, known, losses, with_log)
     losses += [_DAMAGED] * with_log.is_damaged
     return End(tuple(losses), is_broken=with_log.is_broken)
+
+
+def _read_log(path: str) -> LogReport:
+    """Examine the log. Without its header, only the database says how large a page is.
+
+    SQLite reads that. Rejected: to open the file here. To close it would drop the locks of journals of this process
+    that are only read, and a writer that is opened beside them would have none.
+    """
+    report = read_log(path)
+    if not report.is_header_valid:
+        with suppress(JournalError, sqlite3.Error), closing(open_alone(path)) as connection:
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            return read_log(path, page_size)
+    return report
 
 
 class _View(NamedTuple):
