@@ -187,8 +187,8 @@ def is_writable(path: str) -> bool:
     if not os.path.exists(path):
         return beside
     commits = commits_file(path)
-    if os.path.exists(commits) and not _can_write(commits):  # a loss would not be noticed
-        return False
+    if not (_can_write(commits) if os.path.exists(commits) else beside):
+        return False  # a loss would not be noticed
     return _can_write(path) and (beside or all(_can_write(path + end) for end in ("-wal", "-shm")))
 
 
