@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from damage import copy_journal
+from somebody import as_somebody, is_root
 
 from hookline.containment import FileJail
 from hookline.errors import FileKindError, JournalError
-from hookline.journal import SQLiteJournal
+from hookline.journal import SQLiteJournal, sqlite
 from hookline.journal.use import JournalUse
 from hookline.testing.store_setup import story
 
@@ -171,6 +175,80 @@ def test_a_file_jail_reads_no_journal_of_its_process(tmp_path: Path) -> None:
             keep(journal, "two")
         assert look(path) == f"[{count}, {count}]"
         assert jail.read_bytes("runs.db").startswith(b"SQLite format 3")
+
+
+def test_a_journal_that_ends_while_another_is_opened_leaves_the_locks_to_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tools had opened the file, and what they had opened is closed with the last journal of the process."""
+    path = tmp_path / "runs.db"
+    first = SQLiteJournal(path)
+    count = keep(first, "one")
+    open_writer = sqlite._open_writer
+
+    def end_the_first(*arguments: Any) -> Any:
+        writer = open_writer(*arguments)
+        first.close_sync()
+        return writer
+
+    with FileJail(tmp_path) as jail, pytest.raises(FileKindError):
+        jail.read_bytes("runs.db")
+    monkeypatch.setattr(sqlite, "_open_writer", end_the_first)
+    with SQLiteJournal(path) as second:
+        keep(second, "two")
+        log = path.with_name("runs.db-wal")
+        file = log.stat().st_ino
+        assert look(path) == f"[{count}, {count}]"
+        assert log.stat().st_ino == file
+
+
+def test_the_file_of_last_commits_has_the_owner_of_the_journal(tmp_path: Path) -> None:
+    """Root may be the first who looks at a copy, and the owner must be able to write it afterwards."""
+    path = tmp_path / "runs.db"
+    path.touch()
+    path.chmod(0o640)
+    if is_root:
+        os.chown(path, 65534, 65534)
+    JournalUse(str(path)).end()
+    made, owner = path.with_name("runs.db-commits").stat(), path.stat().st_uid
+    assert (made.st_uid, stat.S_IMODE(made.st_mode)) == (owner, 0o640)
+
+
+def test_who_may_not_write_makes_no_file_of_last_commits() -> None:
+    """The owner of the journal could not write that file. Without it nobody writes."""
+    with as_somebody() as directory:
+        path = directory / "runs.db"
+        with SQLiteJournal(path) as journal:
+            keep(journal, "one")
+        commits = path.with_name("runs.db-commits")
+        commits.unlink()
+        path.chmod(0o444)
+        with SQLiteJournal(path) as journal:
+            assert journal.check_sync().ok
+        use = JournalUse(str(path))
+        assert use.is_alone
+        use.end()
+        assert not commits.exists()
+
+
+@pytest.mark.parametrize("why", ["it may not be read", "the file system has no such locks"])
+def test_who_cannot_lock_is_not_alone(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may be writing, and a log that begins again meanwhile would look damaged."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    with as_somebody() as directory:
+        path = directory / "runs.db"
+        with SQLiteJournal(path) as journal:
+            keep(journal, "one")
+            if why == "it may not be read":
+                path.with_name("runs.db-commits").chmod(0)
+            else:
+                monkeypatch.setattr("fcntl.flock", refuse)
+            use = JournalUse(str(path))
+            assert not use.is_alone
+            use.end()
 
 
 def test_who_examines_is_alone_and_writers_are_not(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ class JournalFile(JournalInSQLite, OpenedJournal):
         try:
             self._end = examine_end(self.path, is_alone=use.is_alone, accept_loss=accept_loss)
             if is_writable(self.path) and (accept_loss or not self._end.losses):
+                use.protect()
                 writer = self._begin_writing(synchronous)
                 use.share()
             else:
