@@ -24,6 +24,7 @@ from damage import (
     is_last_commit_harmed,
     is_silent,
 )
+from open_files import open_files
 
 from hookline.errors import JournalError
 from hookline.journal import InboxCancel, Record, RunQueued, SQLiteJournal
@@ -359,6 +360,19 @@ def test_a_loss_can_be_accepted(killed: Path) -> None:
     with SQLiteJournal(killed) as journal:
         assert journal.check_sync().ok
         assert journal.claim_sync("c").steps_before_loss == 3
+
+
+def test_a_loss_that_cannot_be_accepted_leaves_nothing_open(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes, or the disk is full."""
+    killed.with_name(f"{killed.name}-wal").unlink()
+    monkeypatch.setattr("hookline.journal.writer.BUSY_SECONDS", 0.1)
+    with closing(sqlite3.connect(killed, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalError, match="another process has been writing"):
+            SQLiteJournal(killed, accept_loss=True).open_sync()
+    assert open_files(killed.parent) == []
 
 
 def test_the_steps_before_a_loss_are_known_from_the_file_of_last_commits(killed: Path) -> None:

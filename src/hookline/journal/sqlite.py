@@ -118,7 +118,11 @@ class JournalFile(JournalInSQLite, OpenedJournal):
             _log.warning("The damaged log is now '%s'.", set_log_aside(self.path))
         writer = _open_writer(self.path, synchronous)
         if self._end.losses:
-            writer.accept_loss()
+            try:
+                writer.accept_loss()
+            except BaseException:
+                writer.close()
+                raise
             self._end = End()
         return writer
 
