@@ -290,3 +290,41 @@ def test_a_forked_child_does_not_use_the_journal(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         for end in (*ready, *go):
             os.close(end)
+
+
+FORKS = """
+import os, signal, sys
+from concurrent.futures import ThreadPoolExecutor
+from hookline import SQLiteJournal, locked_files
+from hookline.containment import FileJail
+from hookline.errors import FileKindError
+from hookline.testing.store_setup import story
+def opened():
+    links = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+    return [os.path.realpath(each) for each in links].count(sys.argv[1])
+jail = FileJail(os.path.dirname(sys.argv[1]))
+journal = SQLiteJournal(sys.argv[1])
+journal.claim_sync("r").write(story("r")).result()
+try:
+    jail.read_bytes("runs.db")
+except FileKindError:
+    print("refused", flush=True)
+before = opened()
+other = ThreadPoolExecutor(1)
+other.submit(locked_files._lock.acquire).result()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # it may wait forever
+    print(len(jail.read_bytes("runs.db")) > 0, opened() < before, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+other.submit(locked_files._lock.release).result()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the files are found in /proc")
+def test_a_forked_child_may_read_the_file_of_a_journal(tmp_path: Path) -> None:
+    """It has no locks to lose, and does not wait for a thread of its parent that looked for locked files."""
+    argv = [sys.executable, "-W", "ignore", "-c", FORKS, str(tmp_path / "runs.db")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["refused", "True", "True"], "")
