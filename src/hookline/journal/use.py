@@ -26,7 +26,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _SECONDS = 60.0
-"""How long to wait for another process that examines the journal. A large log takes a second."""
+"""How long to wait for another process that examines the journal. It may have to read the whole database."""
 _open: set[int] = set()
 """The descriptors of this process. A forked child closes its copies, or it would look like a writer."""
 
@@ -59,7 +59,7 @@ class JournalUse:
                 raise JournalError(
                     f"the journal '{self._journal}' cannot be opened: another process has been examining it for "
                     f"{_SECONDS:.0f} seconds.",
-                    remedy="Find out which process that is, with `lslocks`. Was it stopped?",
+                    remedy="Try again: a large database takes long. Or was that process stopped? See `lslocks`.",
                 )
             time.sleep(0.002)
         return True
