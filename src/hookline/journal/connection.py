@@ -275,7 +275,7 @@ def open_for_reading(path: str, *, of_any_version: bool = False) -> sqlite3.Conn
             return _reader(path, "immutable=1", of_any_version)
 
 
-def open_alone(path: str) -> sqlite3.Connection:
+def open_without_log(path: str) -> sqlite3.Connection:
     """A connection that reads the database without its log, and writes nothing."""
     with convert_errors(path, "read"):
         return _reader(path, "mode=ro&immutable=1", of_any_version=True)

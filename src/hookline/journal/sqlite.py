@@ -114,7 +114,7 @@ class JournalFile(JournalInSQLite, OpenedJournal):
         """Open the writer. What is lost is accepted."""
         if self._end.is_broken:
             raise broken_error(self.path, self._end.losses)
-        if self._end.is_better_alone:
+        if self._end.is_better_without_log:
             _log.warning("The damaged log is now '%s'.", set_log_aside(self.path))
         writer = _open_writer(self.path, synchronous)
         if self._end.losses:
