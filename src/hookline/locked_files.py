@@ -49,3 +49,18 @@ def keep_if_locked(descriptor: int) -> bool:
             return False
         _kept.setdefault(file, []).append(descriptor)
         return True
+
+
+def _after_fork() -> None:
+    """A forked child has none of the locks, and another thread may have had this one."""
+    global _lock
+    _lock = threading.RLock()
+    _users.clear()
+    for descriptors in _kept.values():
+        for descriptor in descriptors:
+            os.close(descriptor)
+    _kept.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -28,9 +28,20 @@ from hookline import (
     ToolContext,
     tool,
 )
+from hookline.agent.children import fail_idle
 from hookline.agent.run_index import OUTSIDE_STEPS
 from hookline.errors import ModelError, RateLimitError, UsageError
-from hookline.journal import EffectStarted, MemoryJournal, Record, RunQueued, fold
+from hookline.journal import (
+    EffectStarted,
+    MemoryJournal,
+    Record,
+    RunQueued,
+    fold,
+    outermost,
+    post_cancel,
+    reopen,
+    story_of,
+)
 from hookline.playback import backtest, replay
 from hookline.state import InferenceRequest, InferenceResponse, Usage, UserMessage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
@@ -493,6 +504,41 @@ async def test_hooks_on_the_way_out_see_the_same_step_after_a_crash() -> None:
         again, now = Batches(whole.written[:at]), list[int | None]()
         await build(again, now).resume("run")
         assert now in ([1], []), f"cut after {at}"
+
+
+@pytest.mark.parametrize("ends", ["cancel", "fail"])
+async def test_a_run_can_be_ended_wherever_its_process_died(ends: str) -> None:
+    """Also while a hook of a child that has not begun does something once: the child belongs to the run already."""
+    whole = Batches([SUBMITTED])
+    await until_over(whole, careful(whole, Done(), *EVERYWHERE))
+    for at in whole.ends:
+        again = Batches(whole.written[:at])
+        ids = list(dict.fromkeys(record.run_id for record in again.written))
+        assert {await outermost(again, each) for each in ids} == {"run"}
+        if (await story_of(again.records("run"), again)).is_over:
+            continue
+        if ends == "cancel":
+            await post_cancel(again, ids[-1], by="ann")
+            await careful(again, Done(), *EVERYWHERE).resume("run")
+        else:
+            durable = await reopen(again, "run", ())
+            await fail_idle(durable, 1.0, "too often")
+            await durable.close()
+        assert all(fold(again.records(each)).is_over for each in ids), f"cut after {at}"
+        assert not again.claimed
+
+
+async def test_a_child_that_has_not_begun_is_resumed_with_its_run() -> None:
+    """Its hook does something once, and its process dies there: an error names the run to resume."""
+    whole = Batches([SUBMITTED])
+    await until_over(whole, careful(whole, Done(), "execution_start"))
+    at = next(
+        at for at in whole.ends
+        if isinstance(last := whole.written[at - 1], EffectStarted) and "/" in last.run_id
+    )  # fmt: skip
+    again = Batches(whole.written[:at])
+    with pytest.raises(UsageError, match="is a part of run 'run'"):
+        await careful(again, Done()).resume(again.written[-1].run_id)
 
 
 async def test_two_names_two_calls_and_two_steps_are_different() -> None:

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from hookline import SQLiteJournal
 from hookline.cli.exits import Exit
+from hookline.journal import RunStarted
 
 _BARE = ("--without", "bash")
 _WRITE = {"call": "write", "args": {"path": "a.txt", "content": "x\n"}}
@@ -104,6 +106,26 @@ def test_runs_and_show(place: Any) -> None:
     assert "files-jail" in place.run("show", first, "--hooks").stdout
     place.run("runs", "--delete", first)
     assert first not in place.run("runs").stdout
+
+
+def test_a_run_is_deleted_with_its_child_in_any_order(place: Any) -> None:
+    """The child alone is refused, and nothing says then that what was deleted before is there."""
+    path = str(place.project / "runs.db")
+    with SQLiteJournal(path) as journal:
+        for run_id in ("over", "main", "main/0/call_1_1/1"):
+            parent = run_id.split("/")[0] if "/" in run_id else None
+            started = RunStarted(
+                run_id, 0, 1.0, agent_id="a", session_id="main", parent_run_id=parent
+            )
+            claim = journal.claim_sync(run_id)
+            claim.write([started]).result()
+            claim.give_back().result()
+    delete, child = ("runs", "--journal", path, "--delete"), "main/0/call_1_1/1"
+    refused = place.run(*delete, "over", "--delete", child)
+    assert (refused.returncode, refused.stdout) == (Exit.FAILED, "deleted over\n")
+    assert "cannot be deleted alone: run 'main' (running) started it" in refused.stderr
+    assert "Nothing" not in refused.stderr
+    assert place.run(*delete, child, "--delete", "main").stdout == f"deleted main, {child}\n"
 
 
 def test_a_step_has_one_number_wherever_it_is_shown_and_taken(place: Any) -> None:

@@ -387,6 +387,20 @@ def test_a_read_only_directory(mortal: Path, story: Story) -> None:
         SQLiteJournal(mortal / "new.db").open_sync()
 
 
+def test_no_file_of_last_commits_can_be_made(mortal: Path, story: Story) -> None:
+    """Without one a loss would not be noticed, so nothing is written."""
+    path = mortal / "journal.db"
+    with SQLiteJournal(path) as journal:
+        keep(journal, story())
+        path.with_name("journal.db-commits").unlink()
+        mortal.chmod(0o555)
+        with SQLiteJournal(path) as other:
+            assert other.read_sync("r") == story()
+            with pytest.raises(JournalError, match="-commits' is read-only"):
+                other.claim_sync("new")
+        mortal.chmod(0o755)
+
+
 def test_a_file_that_may_not_be_read(mortal: Path, story: Story) -> None:
     """It says what to do."""
     path = mortal / "journal.db"

@@ -8,7 +8,7 @@ import pytest
 
 from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunStatus
 from hookline.errors import JournalError
-from hookline.journal import PromptSubmitted, RunFinished, RunStarted, fold
+from hookline.journal import EffectStarted, PromptSubmitted, RunFinished, RunStarted, fold
 from hookline.journal.fold import with_changes
 from hookline.state import UserMessage
 from hookline.testing import ScriptedDriver, call, say
@@ -115,3 +115,14 @@ def test_a_run_that_was_begun_and_not_ended_is_not_finished() -> None:
     started = RunStarted("r", 0, 0.0, "agent", "s")
     assert not fold([started]).is_finished
     assert fold([started, RunFinished("r", 1, 0.0)]).is_finished
+
+
+def test_a_child_that_has_not_begun_waits_in_its_first_state() -> None:
+    """Its process died after a hook had begun what must not be done twice. It has a parent, and is in no step."""
+    records = [
+        RunStarted("r/0/c/1", 0, 0.0, "agent", "s", parent_run_id="r"),
+        EffectStarted("r/0/c/1", 1, 1.0, "execution_start", status_before=RunStatus.RUNNING),
+    ]
+    story = fold(records)
+    assert (story.state.parent_run_id, story.tail, story.is_finished) == ("r", (), False)
+    assert fold([*records, *records]) == story

@@ -124,6 +124,12 @@ def test_a_place_that_cannot_be_read_is_damaged(path: Path, commits: LastCommits
     known = read_commits(str(path))
     assert known.unknown == (LIST,)
     assert [known.last_commit(number).steps for number in (1, 2)] == [0, ANY_STEPS]
+    file.write_bytes(file.read_bytes()[: 3 * 64])
+    commits.begin_again(1, HEAD)
+    known = read_commits(str(path))
+    assert known.is_whole
+    assert (known.commits, known.unknown) == ([(LIST, 1, HEAD, 0, 0.0)], ())
+    assert [known.last_commit(number).steps for number in (1, 2)] == [0, ANY_STEPS]
     commits.close()
     file.unlink()
     assert len(read_commits(str(path)).damaged) == 256

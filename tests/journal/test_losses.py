@@ -24,6 +24,7 @@ from damage import (
     is_last_commit_harmed,
     is_silent,
 )
+from open_files import open_files
 
 from hookline.errors import JournalError
 from hookline.journal import InboxCancel, Record, RunQueued, SQLiteJournal
@@ -329,6 +330,22 @@ def test_a_lost_log_is_noticed(killed: Path) -> None:
         assert f"run 'a' had {left + 2} records" in str(journal.check_sync())
 
 
+@pytest.mark.parametrize("page_size", [512, 4096])
+def test_a_log_without_its_header_has_pages_of_the_size_of_its_database(
+    path: Path, tmp_path: Path, story: Story, page_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journals of earlier versions have larger pages."""
+    monkeypatch.setattr("hookline.journal.connection.PAGE_SIZE", page_size)
+    with SQLiteJournal(path) as journal:
+        for name in ("a", "b", "c"):
+            journal.claim_sync(name).write(story(name)).result()
+        copy = copy_journal(path, tmp_path / "copy")
+    log = copy.with_name(f"{copy.name}-wal")
+    log.write_bytes(bytes(32) + log.read_bytes()[32:])
+    with SQLiteJournal(copy) as journal:
+        assert "commits behind the damage cannot be read" in str(journal.check_sync())
+
+
 def test_a_loss_can_be_accepted(killed: Path) -> None:
     """Then the journal continues with what is left, and says since when; a claim says how far its run may have been."""
     flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)
@@ -343,6 +360,19 @@ def test_a_loss_can_be_accepted(killed: Path) -> None:
     with SQLiteJournal(killed) as journal:
         assert journal.check_sync().ok
         assert journal.claim_sync("c").steps_before_loss == 3
+
+
+def test_a_loss_that_cannot_be_accepted_leaves_nothing_open(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes, or the disk is full."""
+    killed.with_name(f"{killed.name}-wal").unlink()
+    monkeypatch.setattr("hookline.journal.writer.BUSY_SECONDS", 0.1)
+    with closing(sqlite3.connect(killed, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalError, match="another process has been writing"):
+            SQLiteJournal(killed, accept_loss=True).open_sync()
+    assert open_files(killed.parent) == []
 
 
 def test_the_steps_before_a_loss_are_known_from_the_file_of_last_commits(killed: Path) -> None:

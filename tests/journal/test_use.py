@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from damage import copy_journal
+from somebody import as_somebody, is_root
 
 from hookline.containment import FileJail
 from hookline.errors import FileKindError, JournalError
-from hookline.journal import SQLiteJournal
+from hookline.journal import SQLiteJournal, sqlite
 from hookline.journal.use import JournalUse
 from hookline.testing.store_setup import story
 
@@ -66,6 +71,22 @@ def test_a_second_journal_of_the_process_leaves_the_log_to_the_first(tmp_path: P
         keep(first, "three")
         assert first.check_sync().ok
     assert look(path) == f"[{count}, {count}, {count}]"
+
+
+def test_a_journal_that_is_only_read_leaves_its_locks_to_a_writer(tmp_path: Path) -> None:
+    """The writer of the same process uses them. To look at the database again must not drop them."""
+    with SQLiteJournal(tmp_path / "runs.db") as journal:
+        keep(journal, "one")
+        path = copy_journal(tmp_path / "runs.db", tmp_path / "copy")
+    log = path.with_name("runs.db-wal")
+    log.write_bytes(bytes(32) + log.read_bytes()[32:])
+    with SQLiteJournal(path) as reader:
+        assert not reader.check_sync().ok
+        with SQLiteJournal(path, accept_loss=True) as writer:
+            keep(writer, "two")
+            file = log.stat().st_ino
+            look(path)
+            assert log.stat().st_ino == file
 
 
 @pytest.mark.parametrize("accept_loss", [False, True])
@@ -156,6 +177,80 @@ def test_a_file_jail_reads_no_journal_of_its_process(tmp_path: Path) -> None:
         assert jail.read_bytes("runs.db").startswith(b"SQLite format 3")
 
 
+def test_a_journal_that_ends_while_another_is_opened_leaves_the_locks_to_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tools had opened the file, and what they had opened is closed with the last journal of the process."""
+    path = tmp_path / "runs.db"
+    first = SQLiteJournal(path)
+    count = keep(first, "one")
+    open_writer = sqlite._open_writer
+
+    def end_the_first(*arguments: Any) -> Any:
+        writer = open_writer(*arguments)
+        first.close_sync()
+        return writer
+
+    with FileJail(tmp_path) as jail, pytest.raises(FileKindError):
+        jail.read_bytes("runs.db")
+    monkeypatch.setattr(sqlite, "_open_writer", end_the_first)
+    with SQLiteJournal(path) as second:
+        keep(second, "two")
+        log = path.with_name("runs.db-wal")
+        file = log.stat().st_ino
+        assert look(path) == f"[{count}, {count}]"
+        assert log.stat().st_ino == file
+
+
+def test_the_file_of_last_commits_has_the_owner_of_the_journal(tmp_path: Path) -> None:
+    """Root may be the first who looks at a copy, and the owner must be able to write it afterwards."""
+    path = tmp_path / "runs.db"
+    path.touch()
+    path.chmod(0o640)
+    if is_root:
+        os.chown(path, 65534, 65534)
+    JournalUse(str(path)).end()
+    made, owner = path.with_name("runs.db-commits").stat(), path.stat().st_uid
+    assert (made.st_uid, stat.S_IMODE(made.st_mode)) == (owner, 0o640)
+
+
+def test_who_may_not_write_makes_no_file_of_last_commits() -> None:
+    """The owner of the journal could not write that file. Without it nobody writes."""
+    with as_somebody() as directory:
+        path = directory / "runs.db"
+        with SQLiteJournal(path) as journal:
+            keep(journal, "one")
+        commits = path.with_name("runs.db-commits")
+        commits.unlink()
+        path.chmod(0o444)
+        with SQLiteJournal(path) as journal:
+            assert journal.check_sync().ok
+        use = JournalUse(str(path))
+        assert use.is_alone
+        use.end()
+        assert not commits.exists()
+
+
+@pytest.mark.parametrize("why", ["it may not be read", "the file system has no such locks"])
+def test_who_cannot_lock_is_not_alone(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may be writing, and a log that begins again meanwhile would look damaged."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    with as_somebody() as directory:
+        path = directory / "runs.db"
+        with SQLiteJournal(path) as journal:
+            keep(journal, "one")
+            if why == "it may not be read":
+                path.with_name("runs.db-commits").chmod(0)
+            else:
+                monkeypatch.setattr("fcntl.flock", refuse)
+            use = JournalUse(str(path))
+            assert not use.is_alone
+            use.end()
+
+
 def test_who_examines_is_alone_and_writers_are_not(tmp_path: Path) -> None:
     """In one process too. Who only reads is not counted."""
     path = str(tmp_path / "runs.db")
@@ -195,3 +290,41 @@ def test_a_forked_child_does_not_use_the_journal(tmp_path: Path) -> None:
         os.waitpid(child, 0)
         for end in (*ready, *go):
             os.close(end)
+
+
+FORKS = """
+import os, signal, sys
+from concurrent.futures import ThreadPoolExecutor
+from hookline import SQLiteJournal, locked_files
+from hookline.containment import FileJail
+from hookline.errors import FileKindError
+from hookline.testing.store_setup import story
+def opened():
+    links = (f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd"))
+    return [os.path.realpath(each) for each in links].count(sys.argv[1])
+jail = FileJail(os.path.dirname(sys.argv[1]))
+journal = SQLiteJournal(sys.argv[1])
+journal.claim_sync("r").write(story("r")).result()
+try:
+    jail.read_bytes("runs.db")
+except FileKindError:
+    print("refused", flush=True)
+before = opened()
+other = ThreadPoolExecutor(1)
+other.submit(locked_files._lock.acquire).result()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # it may wait forever
+    print(len(jail.read_bytes("runs.db")) > 0, opened() < before, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+other.submit(locked_files._lock.release).result()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the files are found in /proc")
+def test_a_forked_child_may_read_the_file_of_a_journal(tmp_path: Path) -> None:
+    """It has no locks to lose, and does not wait for a thread of its parent that looked for locked files."""
+    argv = [sys.executable, "-W", "ignore", "-c", FORKS, str(tmp_path / "runs.db")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["refused", "True", "True"], "")

@@ -98,19 +98,6 @@ def test_a_flip_in_the_header_is_found(log: bytes, place: int) -> None:
     assert report.is_damaged
 
 
-@pytest.mark.parametrize("page_size", [512, 4096])
-def test_a_log_without_its_header_has_pages_of_the_size_of_its_database(
-    tmp_path: Path, page_size: int
-) -> None:
-    """Journals of earlier versions have larger pages."""
-    path = make_log(tmp_path, page_size=page_size)
-    log = path.with_name("killed.db-wal")
-    log.write_bytes(bytes(32) + log.read_bytes()[32:])
-    report = read_log(str(path))
-    assert not report.is_header_valid
-    assert report.is_damaged
-
-
 @pytest.mark.parametrize("length", [1, 31])
 def test_a_header_that_is_cut_off(log: bytes, length: int) -> None:
     """It may be damaged: only something else can say whether commits were behind it."""

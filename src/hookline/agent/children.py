@@ -468,9 +468,11 @@ async def _find_unfinished_children(durable: Durable) -> dict[str, tuple[str, Ag
     found = {}
     for child_id, record in started.items():
         below = await durable.for_child(child_id, ())
-        if below.records:  # in memory, a child has no record of its own
-            found[child_id] = record.call_id, fold(below.records).settled
-        await below.close()
+        try:
+            if below.records:  # in memory, a child has no record of its own
+                found[child_id] = record.call_id, fold(below.records).settled
+        finally:
+            await below.close()
     return found
 
 

@@ -41,7 +41,7 @@ from hookline.journal import (
 from hookline.journal.durable import StoredRecords
 from hookline.journal.fold import drop_answered_questions, find_recorded_answers, next_state
 from hookline.journal.inbox import FirstAnswer
-from hookline.journal.record import start_of
+from hookline.journal.record import parent_of
 from hookline.journal.session import stream_of
 from hookline.state import AgentState, Decision
 
@@ -242,9 +242,7 @@ async def refuse_child(state: AgentState, journal: JournalStore | None = None) -
         return
     with suppress(UnknownRunError):
         while journal is not None:
-            started = start_of(await journal.read(outer))
-            above = started.parent_run_id if started is not None else None
-            if above is None:
+            if (above := parent_of(await journal.read(outer))) is None:
                 break
             outer = above
     raise UsageError(

@@ -159,6 +159,7 @@ class HookServices:
     async def start_once(self, ctx: AgentContext, name: str) -> bool:
         """Whether something was not started yet at this place; if so its start is recorded, and committed.
 
+        In a new run that nobody takes up if it dies now, it is committed when the run begins.
         What is not on record after a loss may have been started: calls are in doubt then, too.
         """
         run = self._run

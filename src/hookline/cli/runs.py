@@ -122,7 +122,8 @@ def _why_waiting(arguments: argparse.Namespace, infos: list[RunInfo]) -> dict[st
 def _delete(found: list[tuple[JournalStore, str]], *, with_later: bool) -> None:
     """Delete runs, all of which were found. One that is named twice is deleted once."""
     deleted: set[str] = set()
-    for journal, run_id in found:
+    # Parents first: they take their children with them, and a child may not be deleted without its parent.
+    for journal, run_id in sorted(found, key=lambda each: each[1].count("/")):
         is_gone = run_id in deleted
         gone = [] if is_gone else journal.delete_sync(run_id, with_later=with_later)
         deleted.update(gone)

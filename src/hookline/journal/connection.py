@@ -187,8 +187,8 @@ def is_writable(path: str) -> bool:
     if not os.path.exists(path):
         return beside
     commits = commits_file(path)
-    if os.path.exists(commits) and not _can_write(commits):  # a loss would not be noticed
-        return False
+    if not (_can_write(commits) if os.path.exists(commits) else beside):
+        return False  # a loss would not be noticed
     return _can_write(path) and (beside or all(_can_write(path + end) for end in ("-wal", "-shm")))
 
 
@@ -275,7 +275,7 @@ def open_for_reading(path: str, *, of_any_version: bool = False) -> sqlite3.Conn
             return _reader(path, "immutable=1", of_any_version)
 
 
-def open_alone(path: str) -> sqlite3.Connection:
+def open_without_log(path: str) -> sqlite3.Connection:
     """A connection that reads the database without its log, and writes nothing."""
     with convert_errors(path, "read"):
         return _reader(path, "mode=ro&immutable=1", of_any_version=True)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.errors import HooklineError, UnknownRunError, UsageError
-from hookline.journal.record import Record, ResponseReceived, RunStarted, StepFinished
+from hookline.journal.record import Record, ResponseReceived, RunStarted, StepFinished, parent_of
 from hookline.journal.store import Claim, JournalStore
 from hookline.state import AssistantMessage, Attachment, Message
 from hookline.state.frozen import encode_as_text
@@ -304,8 +304,7 @@ class StoredRecords(Durable):
     def _refuse_other_child(self, run_id: str, known: list[Record]) -> None:
         """Refuse a run with the id of a child that is not this run's own: its result is no answer to a call here."""
         assert self._claim is not None
-        started = next((each for each in known if isinstance(each, RunStarted)), None)
-        if known and (started is None or started.parent_run_id != self._claim.run_id):
+        if known and parent_of(known) != self._claim.run_id:
             raise UsageError(
                 f"run '{self._claim.run_id}' cannot have a child with the id '{run_id}': another run has it.",
                 remedy="Delete that run, or start this one again under another id.",

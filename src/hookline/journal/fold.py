@@ -141,9 +141,10 @@ def _known_states(journal: EarlierRunReader) -> dict[str, AgentState]:
         return {}
 
 
-def _fold(records: Iterable[Record], before: AgentState | None) -> Story:
+def _fold(records: Sequence[Record], before: AgentState | None) -> Story:
     state_fold = _StateFold(before)
-    for record in counted_records(records):
+    # Of a child whose process died before it began nothing counts. It waits in the state that it begins with.
+    for record in counted_records(records) or records[:1]:
         state_fold.add(record)
     if state_fold.state is None or state_fold.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")

@@ -191,10 +191,8 @@ class LastCommits:
 
     def begin_again(self, number: int, head: bytes) -> None:
         """Another journal has begun, with this list: what was in the last one need not be there, and may come back."""
-        with suppress(OSError):
-            self.forgive()
-            for place in read_commits(self._journal).damaged:
-                os.pwrite(self._descriptor, _pack(_UNKNOWN_ACCEPTED), place * _PLACE)
+        self.repair()
+        self.forgive()
         self.note(LIST, number, head)
 
     def close(self) -> None:

@@ -7,15 +7,16 @@ yes, the journal can only be read.
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import sqlite3
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from hookline.errors import JournalError
 from hookline.journal.connection import (
     check_version,
     is_in_log_mode,
-    open_alone,
     open_for_reading,
+    open_without_log,
 )
 from hookline.journal.history import ANY_STEPS
 from hookline.journal.last_commits import (
@@ -37,7 +38,7 @@ _ACCEPT = (
 
 _NOT_FITTING = "what is left of its write-ahead log does not fit the database"
 _DAMAGED = "the database is damaged"
-_COMPLETE_ALONE = "without the log, the database has all commits that are known"
+_COMPLETE_WITHOUT_LOG = "without the log, the database has all commits that are known"
 _WITH_COMMITS = 2
 """The version of the tables since which there is a file of last commits."""
 
@@ -48,7 +49,7 @@ class End(NamedTuple):
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What cannot be found out."""
-    is_better_alone: bool = False
+    is_better_without_log: bool = False
     """Whether there is more in the database without its log. What is left of a damaged log may be older than what was
     copied into the database, and SQLite takes it for newer."""
     is_broken: bool = False
@@ -64,14 +65,14 @@ def examine_end(path: str, *, is_alone: bool, accept_loss: bool = False) -> End:
     if not os.path.exists(path) or not os.path.getsize(path):
         return End()
     had_log = log_size(path) > 0
-    log = read_log(path) if is_alone else LogReport()
+    log = _read_log(path) if is_alone else LogReport()
     known = read_commits(path)
     try:
         connection = open_for_reading(path, of_any_version=True)
     except JournalError as error:
         if log.has_rest:
             end = _compare(path, known, [error.message.removesuffix(".")], _BROKEN)
-            if end.is_better_alone:
+            if end.is_better_without_log:
                 return end
         return End()  # whoever opens it next reports that
     with closing(connection):
@@ -100,8 +101,22 @@ def examine_end(path: str, *, is_alone: bool, accept_loss: bool = False) -> End:
     return End(tuple(losses), is_broken=with_log.is_broken)
 
 
+def _read_log(path: str) -> LogReport:
+    """Examine the log. Without its header, only the database says how large a page is.
+
+    SQLite reads that. Rejected: to open the file here. To close it would drop the locks of journals of this process
+    that are only read, and a writer that is opened beside them would have none.
+    """
+    report = read_log(path)
+    if not report.is_header_valid:
+        with suppress(JournalError, sqlite3.Error), closing(open_without_log(path)) as connection:
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            return read_log(path, page_size)
+    return report
+
+
 class _View(NamedTuple):
-    """What can be seen of a journal, with its log or without. The better one is smaller."""
+    """What can be seen of a journal, with its log or without."""
 
     is_broken: bool
     """Whether the tables are damaged, and not only their indexes."""
@@ -109,7 +124,11 @@ class _View(NamedTuple):
     missing: int
     """How many of the last commits are not there."""
     records: int
-    """Below zero: the more, the better."""
+
+    @property
+    def rank(self) -> tuple[bool, bool, int, int]:
+        """The better of two views has the lower one: less is damaged, or else missing, or else more is there."""
+        return self.is_broken, self.is_damaged, self.missing, -self.records
 
     @property
     def is_whole(self) -> bool:
@@ -122,16 +141,16 @@ _BROKEN = _View(True, True, 0, 0)
 def _compare(path: str, known: KnownCommits, losses: list[str], with_log: _View) -> End:
     """What is lost, and whether more is there without the log."""
     try:
-        with closing(open_alone(path)) as connection:
-            alone = _look_at(path, Tables(connection, path), known, whole=True)
+        with closing(open_without_log(path)) as connection:
+            without_log = _look_at(path, Tables(connection, path), known, whole=True)
     except JournalError:
-        alone = _BROKEN
-    is_better = alone < with_log
+        without_log = _BROKEN
+    is_better = without_log.rank < with_log.rank
     if not losses or (with_log.is_damaged and not is_better):
         losses = [*losses, _NOT_FITTING if is_better else _DAMAGED]
-    if is_better and alone.is_whole and known.is_whole:
-        losses = [*losses, _COMPLETE_ALONE]
-    return End(tuple(losses), (), is_better, min(alone, with_log).is_broken)
+    if is_better and without_log.is_whole and known.is_whole:
+        losses = [*losses, _COMPLETE_WITHOUT_LOG]
+    return End(tuple(losses), (), is_better, without_log.is_broken and with_log.is_broken)
 
 
 def _look_at(path: str, tables: Tables, known: KnownCommits, *, whole: bool) -> _View:
@@ -139,13 +158,15 @@ def _look_at(path: str, tables: Tables, known: KnownCommits, *, whole: bool) -> 
     try:
         is_damaged = bool(tables.file_damage("" if whole else "runs"))
         is_broken = is_damaged and bool(tables.file_damage(with_indexes=False))
+        # A last batch that is missing shows that the log does not fit. `find_missing` does not ask for it: without a
+        # log one run is damaged then, which its reader learns, and the others go on.
         missing = [
             each
             for each in known.commits
             if not (tables.has_commit(each) and tables.has_last_batch(each))
         ]
         lost = len(_still_named(path, missing))
-        return _View(is_broken, is_damaged, lost, -tables.count_records())
+        return _View(is_broken, is_damaged, lost, tables.count_records())
     except JournalError:
         return _BROKEN
 

@@ -427,7 +427,7 @@ def _find_needed(
 def _needed_error(run_id: str, parent: RunInfo) -> JournalError:
     return JournalError(
         f"run '{run_id}' cannot be deleted alone: run '{parent.run_id}' ({parent.status.value}) started it, and would "
-        "start it again if it continues. Nothing was deleted.",
+        "start it again if it continues.",
         remedy=f"Delete that run, which takes its children with it: journal.delete({parent.run_id!r}), "
         "or hookline runs --delete RUN.",
     )

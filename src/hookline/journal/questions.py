@@ -16,7 +16,7 @@ from hookline.journal.record import (
     ChildStarted,
     Record,
     StepFinished,
-    start_of,
+    parent_of,
 )
 from hookline.journal.store import JournalStore
 from hookline.state import Decision, PendingApproval
@@ -72,12 +72,9 @@ class Questions:
 
 async def outermost(journal: JournalStore, run_id: str) -> str:
     """The run that a child is a part of, at the top. It has the inbox."""
-    while True:
-        started = start_of(await journal.read(run_id))
-        above = started.parent_run_id if started is not None else None
-        if above is None:
-            return run_id
+    while (above := parent_of(await journal.read(run_id))) is not None:
         run_id = above
+    return run_id
 
 
 async def post_answer(

@@ -252,7 +252,7 @@ class EffectStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="effe
     step: int | None = None
     call_id: str = ""
     status_before: RunStatus | None = None
-    """What the run was before it began, if it has not: if the process dies now, it is that again, and begins again."""
+    """The status of a run that has not begun yet. If its process dies now, it has this status, and begins anew."""
 
 
 class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"):
@@ -448,8 +448,14 @@ def start_of(records: Iterable[Record]) -> RunStarted | None:
     return next(counted, None)
 
 
+def parent_of(records: Iterable[Record]) -> str | None:
+    """The run that a run is a child of, if it is one. A child has its parent before it has begun."""
+    started = next((record for record in records if isinstance(record, RunStarted)), None)
+    return started.parent_run_id if started is not None else None
+
+
 def counted_records(records: Iterable[Record]) -> list[Record]:
-    """The records that count: without ends after which a run was opened again, and beginnings that came to nothing.
+    """The records that count: without ends after which a run was opened again, and starts after which no run began.
 
     A run is written when it has begun. Before that only the start of an effect is written, with what led to it; if the
     process dies then, the run begins again.
@@ -461,14 +467,14 @@ def counted_records(records: Iterable[Record]) -> list[Record]:
                 kept.pop()
             continue
         if isinstance(record, RunStarted):
-            _drop_vain_beginning(kept)
+            _drop_unfinished_start(kept)
         kept.append(record)
-    _drop_vain_beginning(kept)
+    _drop_unfinished_start(kept)
     return kept
 
 
-def _drop_vain_beginning(records: list[Record]) -> None:
-    """Remove the last start of a run if its process died before the run had begun."""
+def _drop_unfinished_start(records: list[Record]) -> None:
+    """Remove the last start of a run, and what follows it, if its process died before the run had begun."""
     latest = (record for record in reversed(records) if not isinstance(record, RunTakenUp))
     last = next(latest, None)
     if isinstance(last, EffectStarted) and last.status_before is not None:

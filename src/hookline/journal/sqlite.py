@@ -98,6 +98,7 @@ class JournalFile(JournalInSQLite, OpenedJournal):
         try:
             self._end = examine_end(self.path, is_alone=use.is_alone, accept_loss=accept_loss)
             if is_writable(self.path) and (accept_loss or not self._end.losses):
+                use.protect()
                 writer = self._begin_writing(synchronous)
                 use.share()
             else:
@@ -113,11 +114,15 @@ class JournalFile(JournalInSQLite, OpenedJournal):
         """Open the writer. What is lost is accepted."""
         if self._end.is_broken:
             raise broken_error(self.path, self._end.losses)
-        if self._end.is_better_alone:
+        if self._end.is_better_without_log:
             _log.warning("The damaged log is now '%s'.", set_log_aside(self.path))
         writer = _open_writer(self.path, synchronous)
         if self._end.losses:
-            writer.accept_loss()
+            try:
+                writer.accept_loss()
+            except BaseException:
+                writer.close()
+                raise
             self._end = End()
         return writer
 

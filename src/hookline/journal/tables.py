@@ -414,7 +414,7 @@ def continued_error(run_id: str, later: list[str]) -> JournalError:
     more = len(later) - _MOST_NAMED
     return JournalError(
         f"run '{run_id}' cannot be deleted alone: {names}{f' and {more} more' if more > 0 else ''} "
-        f"continue{'s' if len(later) == 1 else ''} it. Nothing was deleted.",
+        f"continue{'s' if len(later) == 1 else ''} it.",
         remedy="Delete the later runs too: journal.delete(run_id, with_later=True), "
         "or hookline runs --delete RUN --with-later.",
     )

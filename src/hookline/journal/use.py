@@ -1,11 +1,11 @@
 """Finds out whether anybody writes to a journal file now, and lets one process at a time examine it.
 
-Whoever opens a journal first examines the file and its log without SQLite. Who comes later must not do it. What is
-written meanwhile looks like damage. And to read the database it has to be closed again, which drops every lock that
-SQLite has on it in that process: another process would take itself for the last one, and delete the log.
+Whoever opens a journal first examines its log without SQLite. Who comes later must not do it: what is written
+meanwhile looks like damage.
 
 A writer has a shared lock on the file of last commits. It is a `flock`: it belongs to the open file, and nothing else
-in the process can drop it.
+in the process can drop it. The database itself is never opened here. To close it would drop every lock that SQLite has
+on it in this process: another process would take itself for the last one, and delete the log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import time
 from contextlib import suppress
 
 from hookline.errors import JournalError
+from hookline.journal.connection import is_writable
 from hookline.journal.last_commits import commits_file
+from hookline.journal.lease import copy_mode
 from hookline.locked_files import add_locked_file, remove_locked_file
 
 try:
@@ -24,7 +26,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _SECONDS = 60.0
-"""How long to wait for another process that examines the journal. A large log takes a second."""
+"""How long to wait for another process that examines the journal. It may have to read the whole database."""
 _open: set[int] = set()
 """The descriptors of this process. A forked child closes its copies, or it would look like a writer."""
 
@@ -37,32 +39,44 @@ class JournalUse:
         self._journal = journal
         self._locked: list[tuple[int, int]] = []
         self._descriptor = _open_commits(journal)
-        self.is_alone = True
+        # A writer makes the file. If it is there and cannot be locked, whether somebody writes is not known.
+        self.is_alone = self._descriptor < 0 and not os.path.exists(commits_file(journal))
         """Whether nobody writes to the journal. Until `share` or `end`, nobody else opens it."""
         if self._descriptor < 0 or fcntl is None:
             return
         _open.add(self._descriptor)
+        with suppress(OSError):  # a file system without such locks; SQLite has others
+            self.is_alone = self._is_first()
+
+    def _is_first(self) -> bool:
+        """Whether nobody writes to the journal. Waits for whoever examines it."""
         until = time.monotonic() + _SECONDS
         while not self._lock(fcntl.LOCK_EX):
             if self._lock(fcntl.LOCK_SH):
-                self.is_alone = False
-                return
+                return False
             if time.monotonic() > until:
                 self.end()
                 raise JournalError(
-                    f"the journal '{journal}' cannot be opened: another process has been examining it for "
+                    f"the journal '{self._journal}' cannot be opened: another process has been examining it for "
                     f"{_SECONDS:.0f} seconds.",
-                    remedy="Find out which process that is, with `lslocks`. Was it stopped?",
+                    remedy="Try again: a large database takes long. Or was that process stopped? See `lslocks`.",
                 )
             time.sleep(0.002)
+        return True
+
+    def protect(self) -> None:
+        """Have nobody in this process close the files.
+
+        This is asked before SQLite opens them, because another journal object that ends meanwhile would have them
+        closed, and again afterwards, because some are new.
+        """
+        for path in (self._journal, f"{self._journal}-shm"):
+            if (file := add_locked_file(path)) is not None:
+                self._locked.append(file)
 
     def share(self) -> None:
         """It is examined, and this process writes to it: others may open it too."""
-        self._locked = [
-            file
-            for path in (self._journal, f"{self._journal}-shm")
-            if (file := add_locked_file(path)) is not None
-        ]
+        self.protect()
         if self.is_alone and self._descriptor >= 0 and fcntl is not None:
             with suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
@@ -83,16 +97,21 @@ class JournalUse:
             fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: SQLite needs them too, and reports it
-            pass
         return True
 
 
 def _open_commits(journal: str) -> int:
-    """The file of last commits; -1 where it cannot be opened, and nobody can write to the journal."""
-    for flags in (os.O_RDWR | os.O_CREAT, os.O_RDONLY):
+    """The file of last commits; -1 where it cannot be opened."""
+    if is_writable(
+        journal
+    ):  # else the file would belong to a reader, and its owner could not write the journal
         with suppress(OSError):
-            return os.open(commits_file(journal), flags | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            descriptor = os.open(commits_file(journal), flags, 0o600)
+            copy_mode(descriptor, journal)
+            return descriptor
+    with suppress(OSError):
+        return os.open(commits_file(journal), os.O_RDONLY | os.O_CLOEXEC)
     return -1
 
 

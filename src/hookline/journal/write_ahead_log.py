@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from contextlib import suppress
 from functools import lru_cache
 from operator import mul
 from typing import NamedTuple
@@ -72,29 +71,13 @@ class LogReport(NamedTuple):
         return self.hidden_commits > 0 or not self.is_header_valid
 
 
-def read_log(database: str) -> LogReport:
+def read_log(database: str, page_size: int = PAGE_SIZE) -> LogReport:
     """Examine the log of a database. Nobody writes to it meanwhile."""
     try:
         with open(log_file(database), "rb") as file:
-            content = file.read()
+            return examine_log(file.read(), page_size)
     except FileNotFoundError:
         return LogReport()
-    report = examine_log(content)
-    if not report.is_header_valid and (size := _page_size(database)) != PAGE_SIZE:
-        return examine_log(content, size)
-    return report
-
-
-def _page_size(database: str) -> int:
-    """Of the pages of a database, as it says itself.
-
-    Closing it drops the locks that SQLite has on it in this process: nobody here has it open (see `use.py`).
-    """
-    with suppress(OSError, struct.error), open(database, "rb") as file:
-        (size,) = struct.unpack(">H", file.read(18)[16:])
-        if 512 <= size <= 32768:
-            return int(size)
-    return PAGE_SIZE
 
 
 def examine_log(log: bytes, page_size: int = PAGE_SIZE) -> LogReport:

@@ -225,8 +225,9 @@ class RunHandle:
         """Whether the hook may do something that must not be done twice: send a message, say.
 
         True the first time for this name at this point, in this step and about this call; then the start is committed
-        before this returns. False if it was started before, also before a pause and by a process that died: whether it
-        was done is not known then. False in a replay and a back-test, and for steps that a journal may have lost.
+        before this returns. (Of a new run that has not begun, nothing is committed: nobody continues it if its process
+        dies.) False if it was started before, also before a pause and by a process that died: whether it was done is
+        not known then. False in a replay and a back-test, and for steps that a journal may have lost.
         """
         return _Start(lambda: self._live.services.start_once(ctx, name))
 

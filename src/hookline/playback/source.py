@@ -54,7 +54,7 @@ from hookline.journal import (
     StepFinished,
 )
 from hookline.journal.fold import first_state, state_before
-from hookline.journal.record import start_of
+from hookline.journal.record import parent_of
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
 from hookline.lifecycle.contexts import LiveRun
 from hookline.lifecycle.recorded_changes import redo_changes
@@ -212,7 +212,7 @@ class Playback:
             if run_id not in self._records:
                 raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
             records = tuple(self._records[run_id])
-            above = self.sources.get(_run_above(records))
+            above = self.sources.get(parent_of(records) or "")
             recording = RecordedRun(records, above.recording if above is not None else None)
             self.clock.leave_out_dead_time(recording.records)
             self.sources[run_id] = self._make(self, recording)
@@ -835,12 +835,6 @@ def _placeholder(point: Point[Any]) -> Plan:
         point,
         [Registration(point=point, hook=answer_nothing, name="", tier=tier) for tier in tiers],
     )
-
-
-def _run_above(records: Sequence[Record]) -> str:
-    """The run that a run is a child of, if it is one."""
-    started = start_of(records)
-    return (started.parent_run_id or "") if started is not None else ""
 
 
 def _start_of(part: RunPart) -> RunStarted:

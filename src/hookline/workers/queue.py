@@ -187,7 +187,7 @@ class QueueEntry(NamedTuple):
 
 
 class LostRun(NamedTuple):
-    """A run that may have something to do. If it has nothing, it has nothing as long as this does not change."""
+    """A run that may have something to do, as it is now. If it has nothing, nobody looks again until this changes."""
 
     records: int
     messages: int
