@@ -102,9 +102,8 @@ class JournalUse:
 
 def _open_commits(journal: str) -> int:
     """The file of last commits; -1 where it cannot be opened."""
-    if is_writable(
-        journal
-    ):  # else the file would belong to a reader, and its owner could not write the journal
+    # Made by somebody who only reads, the file would be one that the owner of the journal cannot write.
+    if is_writable(journal):
         with suppress(OSError):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(commits_file(journal), flags, 0o600)
