@@ -194,7 +194,8 @@ class Arrangement:
         if "" in used:
             why = "the directory in which it was started was moved or removed, or it could not be written down"
         elif self._start is not None and not self._start.is_held:  # nobody has records
-            above = find_locked_above(paths, used)
+            # We have locked our own already: one of `write=` may lie in another.
+            above = find_locked_above(paths, [*used, *paths])
             why = (
                 f"it runs in '{above}', and '{records_directory()}' cannot be written"
                 if above
