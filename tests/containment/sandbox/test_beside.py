@@ -17,6 +17,8 @@ import pytest
 
 from hookline.containment import Sandbox, SandboxPaths
 from hookline.containment.sandbox import bubblewrap, inventory
+from hookline.containment.sandbox.protection import Protection
+from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError
 
 from .conftest import needs_bubblewrap
@@ -244,21 +246,6 @@ async def test_journals_of_overlapping_directories_cannot_be_written_beside_a_co
             assert options[place - 1 : place + 2] == ["--ro-bind", *[f"{each}/.hookline"] * 2]
 
 
-async def test_a_process_whose_record_could_not_be_written_may_run_anywhere(tmp_path: Path) -> None:
-    """The disk was full. So nothing starts meanwhile: it could exchange any directory for a link."""
-    sandbox = Sandbox(tmp_path, "required")
-    await sandbox.run("true")
-    fd = os.open(f"{inventory.records_directory()}/other.json", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        for place in ("workspace", "read-only"):
-            with pytest.raises(SandboxError, match="whose place is not known"):
-                await sandbox.run("true", place=place)
-    finally:
-        os.close(fd)
-    assert (await sandbox.run("echo works")).text == "works\n"
-
-
 async def test_without_records_a_command_above_is_found_by_its_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,19 +284,66 @@ def found(directory: Path) -> inventory.SandboxRecord:
     return record
 
 
-def test_a_record_that_does_not_fit_on_the_disk_is_empty(
+def test_a_record_that_does_not_fit_on_the_disk_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part of one would be taken for a damaged one, and ignored."""
+    """A part of one would be taken for a damaged one, and ignored. Nothing of it is left."""
+    record = begin(tmp_path)
+    there, open_files = os.listdir(inventory.records_directory()), os.listdir("/proc/self/fd")
     write = os.write
     monkeypatch.setattr(inventory.os, "write", lambda fd, text: write(fd, text[:10]))
-    record = begin(tmp_path)
-    assert os.path.getsize(record._path) == 0
+    with pytest.raises(SandboxError, match="Make room"):
+        begin(tmp_path)
+    assert sorted(os.listdir(inventory.records_directory())) == sorted(there)
+    assert len(os.listdir("/proc/self/fd")) == len(open_files)
     with pytest.raises(SandboxError, match="Make room"):  # then the command is not run
         record.note_first(os.getpid())
+    assert os.path.getsize(record._path.replace(".json", ".processes")) == 0
     monkeypatch.undo()
     record.end()
     assert not os.path.exists(record._path)
+
+
+@pytest.mark.parametrize("elsewhere", [0, 1], ids=["another machine", "another container"])
+def test_the_record_of_another_machine_says_nothing_about_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: int
+) -> None:
+    """With the same home, its paths may be missing here, or other directories."""
+    (tmp_path / "work").mkdir()
+    other = [*inventory._namespace()]
+    other[elsewhere] += "-other"
+    with monkeypatch.context() as there:
+        there.setattr(inventory, "_namespace", lambda: other)
+        record = begin(tmp_path / "work")
+    try:
+        inventory._own.discard(record._path)  # as another process sees it
+        (tmp_path / "work").rmdir()
+        assert found(tmp_path / "work").root == str(tmp_path / "work")
+        (tmp_path / "here").mkdir()
+        assert Sandbox(tmp_path / "here", "required").run_sync("echo works").text == "works\n"
+    finally:
+        record.end()
+
+
+async def test_the_process_is_noted_while_another_thread_looks_at_the_tree(tmp_path: Path) -> None:
+    """The look takes seconds in a large tree, and the event loop would wait for it."""
+    protection = Protection(tmp_path).hold()
+    held, done = threading.Event(), threading.Event()
+
+    def look() -> None:
+        with work_tree(str(tmp_path))._lock:
+            held.set()
+            done.wait()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    held.wait()
+    try:
+        await asyncio.wait_for(asyncio.to_thread(protection.note_first, os.getpid()), 20)
+    finally:
+        done.set()
+        looking.join()
+        protection.release()
 
 
 def test_where_no_record_can_be_made_on_a_full_disk_nothing_starts(

@@ -69,25 +69,32 @@ class Inventory:
         """
         # Not by our number: in a container, the process that is started again has the same.
         path = f"{records_directory()}/{_key(root)}-{secrets.token_hex(8)}.json"
+        record = {
+            "root": root,
+            "place": _place_of(os.fstat(held)),
+            "namespace": _namespace(),
+            "known": known,
+            "changed_at": times,
+            "named": [*named],
+            "links": links,
+            "alone": alone,
+        }
         with _unless_full():
             os.makedirs(records_directory(), 0o700, exist_ok=True)
             # New, and not truncated: ext4 writes a file to disk that was, as soon as it is closed.
             begun = path.removesuffix(".json")
             fd = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            record = {
-                "root": root,
-                "place": _place_of(os.fstat(held)),
-                "known": known,
-                "changed_at": times,
-                "named": [*named],
-                "links": links,
-                "alone": alone,
-            }
-            _write_whole(fd, json.dumps(record).encode())
-            _own.add(path)
-            os.rename(begun, path)  # others see it when it is written
-            return cls(path, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                _write(fd, json.dumps(record).encode())
+                _own.add(path)
+                os.rename(begun, path)  # others see it when it is written
+                return cls(path, fd)
+            except BaseException:
+                _own.discard(path)
+                os.close(fd)
+                _remove(begun)
+                raise
         return None
 
     def note_first(self, pid: int) -> None:
@@ -99,10 +106,12 @@ class Inventory:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(_processes_file(self._path), flags, _MODE)
             try:
-                line, before = f"{pid} {start}\n".encode(), os.fstat(fd).st_size
-                if os.write(fd, line) != len(line):
+                before = os.fstat(fd).st_size
+                try:
+                    _write(fd, f"{pid} {start}\n".encode())
+                except OSError:
                     os.ftruncate(fd, before)
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    raise
             finally:
                 os.close(fd)
 
@@ -122,6 +131,7 @@ class SandboxRecord(NamedTuple):
 
     path: str
     root: str
+    """Empty if it was moved or removed, so that its commands may be anywhere."""
     known: dict[str, tuple[int, int, int]]
     times: dict[str, int]
     """When what was there changed last."""
@@ -154,7 +164,7 @@ def records() -> Iterator[SandboxRecord]:
 
 
 def _read(path: str) -> SandboxRecord | None:
-    """One record; None if there is nothing in it, or nothing of ours."""
+    """One record; None if it is none of ours."""
     identity = identity_of(os.stat(path))
     known = _of_dead.get(path)
     if known is not None and known[0] == identity:
@@ -165,16 +175,14 @@ def _read(path: str) -> SandboxRecord | None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             is_alive = True
-        text = file.read()
+        kept = json.loads(file.read())
     is_alive = is_alive or _has_processes(path)
-    if not text:  # it could not be written, so its commands may be anywhere
-        return _ANYWHERE._replace(path=path) if is_alive else None
-    kept = json.loads(text)
-    if is_alive and not _is_there(kept["root"], kept.get("place")):
-        return _ANYWHERE._replace(path=path, alone=kept.get("alone", False) is True)
+    # On another machine with the same home, or in another container, other directories have these paths.
+    is_here = kept.get("namespace") == _namespace()
+    is_moved = is_alive and is_here and not _is_there(kept["root"], kept.get("place"))
     record = SandboxRecord(
         path=path,
-        root=kept["root"],
+        root="" if is_moved else kept["root"],
         known={name: tuple(each) for name, each in kept["known"].items()},
         times=kept.get("changed_at", {}),
         named=kept.get("named", []),
@@ -189,20 +197,17 @@ def _read(path: str) -> SandboxRecord | None:
     return record
 
 
-_ANYWHERE = SandboxRecord(
-    path="", root="", known={}, times={}, named=[], links={}, alone=False, is_alive=True
-)
-"""What is assumed of a process that has written nothing down."""
+def _write(fd: int, content: bytes) -> None:
+    """Write all of it: a part of a record would be taken for a damaged one."""
+    if os.write(fd, content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _write_whole(fd: int, content: bytes) -> None:
-    """Write all of a record, or nothing: a part would be taken for a damaged one."""
-    try:
-        if os.write(fd, content) == len(content):
-            return
-    except OSError:  # the disk is full
-        pass
-    os.ftruncate(fd, 0)
+def _namespace() -> list[str]:
+    """What decides which directory a path leads to: the machine since its start, and the table of mounts."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return [file.read().strip(), os.readlink("/proc/self/ns/mnt")]
+    return []
 
 
 def _processes_file(record: str) -> str:

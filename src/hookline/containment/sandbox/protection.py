@@ -86,7 +86,9 @@ class Protection:
 
     def note_first(self, pid: int) -> None:
         """The first process of the command, which the others do not outlive."""
-        self._tree.note_first(pid)
+        # Not by the tree: a scan may hold its lock for seconds, and the event loop waits for us.
+        if self.visit is not None and self.visit.inventory is not None:
+            self.visit.inventory.note_first(pid)
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""

@@ -107,6 +107,8 @@ class TreeVisit:
     """Files that have a name outside too and could not be copied, or directories with many of them."""
     moved: list[str] = field(default_factory=list)
     """The new paths of what was moved aside."""
+    inventory: Inventory | None = None
+    """The record of the directory, as long as the command runs."""
 
 
 class WorkTree:
@@ -201,6 +203,7 @@ class WorkTree:
             visit.env_files = self._index.env_files()
             visit.closed = self._index.find_closed()
             visit.shared = self.shared
+            visit.inventory = self._inventory
             self._visits.append(visit)
         return visit
 
@@ -243,12 +246,6 @@ class WorkTree:
         except BaseException:
             self._end(is_checked=True)
             raise
-
-    def note_first(self, pid: int) -> None:
-        """The first process of a command that runs here."""
-        with self._lock:
-            if self._inventory is not None:
-                self._inventory.note_first(pid)
 
     def _end(self, is_checked: bool) -> None:
         """The last command has ended. What could not be checked is checked before the next one, by the record."""
