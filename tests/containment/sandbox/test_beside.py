@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import os
 import secrets
 import threading

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
 from collections import Counter
@@ -17,7 +18,6 @@ from hookline.containment.links import is_below, is_inside_any, real_path
 from hookline.containment.mount_table import all_paths, second_paths
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
-    both_paths,
     credentials_in,
     dot_entry,
     entries,
@@ -29,6 +29,7 @@ from hookline.containment.sandbox.home import (
     linked_entries,
     mounted_homes,
     needed_paths,
+    shown_paths,
 )
 from hookline.containment.sandbox.inventory import records_directory
 from hookline.containment.sandbox.paths import (
@@ -103,10 +104,10 @@ class FileView:
         return needed_paths(self._writable, self._homes, env)
 
     def find_shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
-        """All that is seen although it lies in a place that is hidden: as it is, and where it leads."""
+        """All that is seen although it lies in a place that is hidden: as it is, the links, and where it leads."""
         wanted = (*self.find_named(grant), *ignore_file())
         known = tuple(self._homes)
-        named = (each for path in wanted for each in both_paths(path, self._writable, known))
+        named = (each for path in wanted for each in shown_paths(path, self._writable, known))
         return sorted({*needed, *named} - {"/"})
 
     def find_named(self, grant: SandboxGrant) -> list[str]:
@@ -352,9 +353,9 @@ class MountPlan:
             if path in self._shown:
                 continue
             yield from self._cover(path, sealed=False)
-            for inner in self._shown:
-                if inner.startswith(f"{path}/"):
-                    yield from self._unchanged_entry(inner)
+            # What lies behind a link is found by the link.
+            for inner in outermost(each for each in self._shown if each.startswith(f"{path}/")):
+                yield from self._unchanged_entry(inner)
 
     def _secrets(self) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
@@ -371,7 +372,7 @@ class MountPlan:
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
         found += self._linked_credentials()
-        for each in self._needed:
+        for each in itertools.filterfalse(os.path.islink, self._needed):
             inside = map(real_path, credentials_in(each))
             found += [path for path in inside if not is_inside_any(path, named)]
         return outermost(found)
