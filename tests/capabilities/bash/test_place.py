@@ -372,3 +372,19 @@ def test_commands_run_where_no_state_can_be_kept(
     assert str(result.result).startswith(said)
     nested = Sandbox(tmp_path, "required", paths=SandboxPaths(write=(tmp_path / "inner",)))
     assert nested.run_sync(line).text == said
+
+
+def test_a_rename_out_of_a_directory_around_a_hidden_file_is_explained(tmp_path: Path) -> None:
+    """`git mv` fails there, and `mv` copies."""
+    for name in ("config", "lib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config" / "dev.env").write_text("TOKEN=1")
+    (tmp_path / "config" / "a").write_text("text")
+    (tmp_path / ".env").symlink_to("config/dev.env")
+    for words in (("init", "-q"), ("add", "config/a")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    turns = (call("bash", command="git mv config/a lib/"), call("bash", command="mv config/a lib/"))
+    first, second = made(run(Bash(tmp_path), *turns))
+    assert "Invalid cross-device link" in str(first.result)
+    assert "fails where mv copies" in str(first.result)
+    assert str(second.result).startswith("[exit code 0")
