@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hookline.containment import Sandbox, SandboxPaths
-from hookline.containment.sandbox import bubblewrap, inventory
+from hookline.containment.sandbox import bubblewrap, inventory, mount_points
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError
@@ -459,3 +459,132 @@ async def test_a_second_mount_of_a_directory_is_the_same_directory(
     finally:
         running.kill()
         await running.wait()
+
+
+async def test_of_two_commands_that_start_together_one_waits_where_none_can_be_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finds the record of the other, and both were refused."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+    program = dataclasses.replace(bubblewrap.find_installed(), needs_privileges=True)
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    monkeypatch.setattr(bubblewrap, "_TURN", 60.0)
+    results = await asyncio.gather(*(sandbox.run(f"echo {number}") for number in range(2)))
+    assert [each.text for each in results] == ["0\n", "1\n"]
+
+
+async def test_where_none_can_be_nested_the_error_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other command runs: it is not known, for the state directory cannot be written."""
+    sandbox = Sandbox(tmp_path, "required")
+    program = dataclasses.replace(bubblewrap.find_installed(), needs_privileges=True)
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    nowhere = "/dev/null/none"
+    for module in (inventory, bubblewrap):
+        monkeypatch.setattr(module, "records_directory", lambda: nowhere)
+    with pytest.raises(SandboxError, match="none' cannot be written") as raised:
+        await sandbox.run("true")
+    assert "XDG_STATE_HOME" in str(raised.value)
+    assert "Wait" not in str(raised.value)
+
+
+async def test_a_profile_that_forbids_nesting_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody exchanges directories: no sandbox can be made inside of another one."""
+    installed = bubblewrap.find_installed()
+    script, work = tmp_path / "bwrap", tmp_path / "work"
+    script.write_text(
+        f'#!/bin/sh\n[ "$(readlink /proc/self/ns/user)" = "{os.readlink("/proc/self/ns/user")}" ] || '
+        f'{{ echo "bwrap: setting up uid map: Permission denied" >&2; exit 1; }}\nexec {installed.path} "$@"\n'
+    )
+    script.chmod(0o755)
+    work.mkdir()
+    sandbox = Sandbox(work, "required")
+    program = dataclasses.replace(installed, path=str(script))
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    running = await _start(sandbox, "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        with pytest.raises(SandboxError, match="AppArmor"):
+            await sandbox.run("true")
+    finally:
+        running.kill()
+        await running.wait()
+    assert (await sandbox.run("echo alone")).text == "alone\n"
+
+
+async def test_a_path_in_a_variable_disturbs_nothing(
+    tmp_path: Path, outer: list[list[str]]
+) -> None:
+    """Only what is mounted can be exchanged."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    running = await _start(
+        Sandbox(tmp_path / "one", "required"), "sh", "-c", "echo ready; exec sleep 60"
+    )
+    try:
+        other = Sandbox(tmp_path / "other", "required", env={"TOOLS": str(tmp_path / "one")})
+        assert (await other.run("echo works")).text == "works\n"
+    finally:
+        running.kill()
+        await running.wait()
+    assert outer == []
+
+
+@pytest.mark.parametrize("failing", ["open_null_device", "file_clock", "filter_program"])
+async def test_a_start_that_fails_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """No descriptor stays open, and other processes can start commands."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+
+    def fail() -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(bubblewrap, failing, fail)
+        with pytest.raises(SandboxError, match="Too many open files"):
+            await sandbox.run("true")
+    assert len(os.listdir("/proc/self/fd")) == before
+    lock = inventory.StartLock()
+    assert lock.is_held
+    lock.give_back()
+
+
+async def test_where_nothing_can_be_locked_every_sandbox_is_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: list[list[str]]
+) -> None:
+    """As on some network file systems: nobody knows who else runs, and commands work all the same."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(inventory.fcntl, "flock", refuse)
+    assert (await sandbox.run("echo works")).text == "works\n"
+    assert len(outer) == 1
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_lasting_tmp_in_which_nothing_can_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be full."""
+    for name in ("work", "tmp", "shown"):
+        (tmp_path / name).mkdir()
+    paths = SandboxPaths(tmp=tmp_path / "tmp", show=(tmp_path / "shown",))
+    sandbox = Sandbox(tmp_path / "work", "required", paths=paths)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(mount_points, "_make_directory", full)
+    with pytest.raises(SandboxError, match=r"/tmp', .* \(No space left") as raised:
+        await sandbox.run("true")
+    assert "tmp=" in str(raised.value)

@@ -29,8 +29,8 @@ _PATIENCE = 15.0
 """Seconds to wait for another process that clears up, or makes a sandbox. Each takes a moment."""
 _ENDING = 2.0
 """Seconds to wait for the commands of a process that has died."""
-_LOOKS = 10
-"""How often a lock is looked at."""
+_LOOK = 0.01
+"""Seconds for which a lock is looked at: others who look hold it for a moment."""
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 """What reading a record raises that is none of ours."""
 _own: set[str] = set()
@@ -231,10 +231,15 @@ def _has_processes(record: str) -> bool:
 
 def _start_of(pid: str) -> str:
     """When a process began, so that it is not taken for a later one of that number; empty if it is gone."""
+    facts = facts_of_process(pid)
+    return "" if not facts or facts[0] in "ZX" else facts[19]
+
+
+def facts_of_process(pid: int | str) -> list[str]:
+    """What the kernel says of a process behind its name: its state first; nothing if it is gone."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        facts = file.read().rpartition(")")[2].split()
-        return "" if facts[0] in "ZX" else facts[19]
-    return ""
+        return file.read().rpartition(")")[2].split()
+    return []
 
 
 def _place_of(facts: os.stat_result) -> list[int]:
@@ -276,24 +281,32 @@ def _is_inside(path: str) -> bool:
 # --- commands that run at the same time ---------------------------------------------------------------
 
 
-def hold_lock(root: str) -> int:
-    """Count a command that needs the names we hold in a directory. Returns the lock, for `give_up_lock`."""
-    until = time.monotonic() + _PATIENCE
+def _lock_within(fd: int, kind: int, seconds: float) -> bool:
+    """Lock what is open; False if another has locked it for so long. An `OSError` where there are no locks."""
+    until = time.monotonic() + seconds
     while True:
-        fd = _open_lock(root)
         try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if os.fstat(fd).st_nlink:  # else another process has removed it meanwhile
-                return fd
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             if time.monotonic() > until:
-                os.close(fd)
-                raise SandboxError(
-                    f"another program keeps '{root}' locked.",
-                    remedy="Find out which, with `lslocks`.",
-                ) from None
+                return False
+        time.sleep(0.001)
+
+
+def hold_lock(root: str) -> int:
+    """Count a command that needs the names we hold in a directory. Returns the lock, for `give_up_lock`."""
+    while True:
+        fd, is_locked = _open_lock(root), True
+        with contextlib.suppress(OSError):  # a file system without locks
+            is_locked = _lock_within(fd, fcntl.LOCK_SH, _PATIENCE)
+        if is_locked and os.fstat(fd).st_nlink:  # else another process has removed it meanwhile
+            return fd
         os.close(fd)
-        time.sleep(0.002)
+        if not is_locked:
+            raise SandboxError(
+                f"another program keeps '{root}' locked.", remedy="Find out which, with `lslocks`."
+            )
 
 
 def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
@@ -304,7 +317,7 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(_lock_path(root))
-    except BlockingIOError:
+    except OSError:  # another command needs them, or may: the file system has no locks
         pass
     finally:
         os.close(fd)
@@ -313,31 +326,28 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
 class StartLock:
     """Lets one sandbox of this user be made at a time: what runs meanwhile ran before.
 
-    It is on the directory of our records. Where that is missing and cannot be made, nobody has it.
+    It is on the directory of our records. Where that is missing and cannot be made, or cannot be locked, nobody has it.
 
-    Who has it, and finds that no command runs, knows that none begins to run before it is given back: everybody comes
-    here first, after writing a record.
+    Everybody writes a record and then comes here. So while we have it and no record says that a command runs, none
+    begins to run.
     """
 
     def __init__(self) -> None:
         self._fd: int | None = None
-        path, until = records_directory(), time.monotonic() + _PATIENCE
+        path = records_directory()
         with contextlib.suppress(OSError):
             os.makedirs(path, 0o700, exist_ok=True)
             if os.access(path, os.W_OK):  # else nobody has a record there
                 self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        while self._fd is not None:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > until:
+                is_ours = _lock_within(self._fd, fcntl.LOCK_EX, _PATIENCE)
+                if not is_ours:
                     self.give_back()
                     raise SandboxError(
                         f"another process keeps '{path}' locked.",
                         remedy="Find out which, with `lslocks`. Was it stopped while it started a command?",
-                    ) from None
-            time.sleep(0.001)
+                    )
+                return
+        self.give_back()
 
     @property
     def is_held(self) -> bool:
@@ -347,7 +357,9 @@ class StartLock:
     def give_back(self) -> None:
         """Let others have it. May be called again."""
         if self._fd is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
+            # A process that was forked meanwhile has it too. A file system may have no locks.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
 
@@ -364,12 +376,7 @@ def _is_locked(directory: str) -> bool:
     except OSError:  # closed to us, so none of our commands works there
         return False
     try:
-        for _ in range(_LOOKS):  # others who look hold it for a moment
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return False
-            time.sleep(0.001)
-        return True
+        return not _lock_within(fd, fcntl.LOCK_EX, _LOOK)
     except OSError:  # a file system without locks
         return False
     finally:

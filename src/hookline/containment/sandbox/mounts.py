@@ -298,9 +298,8 @@ class MountPlan:
         try:
             if stat.S_ISDIR(os.stat(path).st_mode):
                 return False
-        except (
-            PermissionError
-        ):  # a command that runs may have closed a directory on the way, for now
+        except PermissionError:
+            # A command that runs may have closed a directory on the way, for now.
             return True
         except OSError:
             return False
@@ -451,7 +450,7 @@ def open_null_device() -> int:
 def refuse_reachable(writable: Iterable[str]) -> None:
     """Refuse to run if commands can write where files are that we use ourselves, and that we mount for commands.
 
-    Not in the directory of our state, which they cannot change. But nothing may be possible there.
+    They cannot in the directory of our state. But ours are elsewhere if it is read-only, or can have no devices.
     """
     state = real_path(state_directory(os.environ))
     used = {os.path.dirname(each) for each in (empty_file(), *own_devices().values())}

@@ -72,7 +72,7 @@ class Protection:
         self._socket = -1
         """The first socket by which we hold a name, held open."""
         self._ours: set[tuple[str, int]] = set()
-        """What we have made, or a process that died, by path and kind."""
+        """What holds a name or the way to it, made by us or by a process that died: path and kind."""
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: what they hold is protected or hidden, and must not be moved."""
         self.kept: list[str] = []
@@ -171,9 +171,8 @@ class Protection:
             is_inside = is_inside or name in VERSION_CONTROL or place in gits
             if is_inside or (name in RUN_BELOW and depth == len(above)):
                 self.pinned.append(self._at(place))
-        if gits.get(
-            "/".join(above) or "."
-        ):  # it is known by these, so a command must not move them away
+        # It is known by these, so a command must not move them away.
+        if gits.get("/".join(above) or "."):
             known_by = (self._at("/".join((*above, name))) for name in ("objects", "refs"))
             self.pinned += filter(_is_directory, known_by)
 

@@ -575,9 +575,8 @@ class WorkTree:
             if len(seen) > _MOST_NAMED:
                 raise _too_many(self.root, seen)
             *links, target = ways = links_and_target(path)
-            if ".." in target.split(
-                "/"
-            ):  # no program gets there, but a command could make the way shorter
+            # No program gets there, but a command could make the way shorter.
+            if ".." in target.split("/"):
                 raise SandboxError(
                     f"'{printable(path)}' leads through more than {MOST_LINKS} links, so it is not known what others "
                     "run or obey there.",
@@ -769,9 +768,7 @@ class WorkTree:
             return True
         if not facts.st_mode & stat.S_ISVTX:
             return False
-        with contextlib.suppress(
-            OSError
-        ):  # a directory of the user's that cannot be listed is none
+        with contextlib.suppress(OSError):  # a user's directory that cannot be listed is none
             return names_in(self.root, path) == []
         return False
 
