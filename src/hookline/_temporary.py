@@ -25,8 +25,8 @@ from typing import IO
 
 from hookline.own_directories import state_directory
 
-PREFIX = "hookline-run-"
-"""Only directories with a lock have it: what another version made has another name, and stays."""
+PREFIX = "hookline-own-"
+"""Another name than earlier versions gave: they would remove a directory that is not locked itself."""
 _LOCK = "lock"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
