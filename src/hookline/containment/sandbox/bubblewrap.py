@@ -510,14 +510,13 @@ class BubblewrapCommand(RunningCommand):
         return self
 
     def _start_program(self, held: contextlib.ExitStack) -> tuple[int, socket.socket]:
-        """Start bubblewrap. Gives its number and a socket, which `held` closes, and the sandbox when it is made."""
+        """Start bubblewrap. Gives its number, and a socket whose other end is closed when the sandbox is made."""
         self._enforcement = Enforcement.of(self._job.limits)
         self._clock = file_clock()
         # The spawner's thread gains no privileges any more, and neither does what it starts.
         self._spawner = None if find_installed().needs_privileges else spawner()
         self._reports = None if self._spawner is None else self._spawner.reports
         """How often the kernel had reported a set-group-id bit at the start."""
-        _running.add(self)
         with contextlib.ExitStack() as inherited:
             inherited.callback(self._arrangement.release)
             self._status, said = os.pipe()
@@ -533,6 +532,7 @@ class BubblewrapCommand(RunningCommand):
             argv = [*self._arrangement.outer_argv, program, *reports, *words]
             fds = (said, theirs.fileno(), *self._arrangement.fds, *self._job.pass_fds)
             self._group = self._enforcement.make_group()
+            _running.add(self)
             # Nothing of our environment: it could be read inside as that of the first process.
             pid = self._begin(
                 lambda standard: self._spawn(

@@ -222,7 +222,7 @@ class MountPlan:
 
     def _unchanged_entry(self, path: str) -> Iterator[str]:
         """An entry of a directory that was replaced: links as links."""
-        if not self._can_be_reached(os.path.dirname(path)):
+        if not self._can_be_covered(path):
             return
         try:
             mode = os.lstat(path).st_mode
@@ -235,13 +235,10 @@ class MountPlan:
             yield from ("--ro-bind-try", path, path)
 
     def _can_be_covered(self, path: str) -> bool:
-        return self._can_be_reached(os.path.dirname(path))
-
-    def _can_be_reached(self, directory: str) -> bool:
-        """Whether a command of ours could reach what is in a directory, and bubblewrap can mount something there."""
+        """Whether a command of ours could reach a path, and bubblewrap can mount something there."""
+        directory = os.path.dirname(path)
         if directory not in self._reached:
-            above = os.path.dirname(directory)
-            is_reached = above == directory or self._can_be_reached(above)
+            is_reached = directory == os.path.dirname(directory) or self._can_be_covered(directory)
             self._reached[directory] = is_reached and _can_be_entered(directory)
         return self._reached[directory]
 
