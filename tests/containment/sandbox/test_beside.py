@@ -171,11 +171,12 @@ def test_the_start_lock_is_held_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch
         gotten.set()
         lock.give_back()
 
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(inventory, "_PATIENCE", 0.0)
+        with pytest.raises(SandboxError, match="lslocks"):
+            inventory.StartLock()
     waiting = threading.Thread(target=wait)
     waiting.start()
-    monkeypatch.setattr(inventory, "_PATIENCE", 0.0)
-    with pytest.raises(SandboxError, match="lslocks"):
-        inventory.StartLock()
     assert not gotten.is_set()
     first.give_back()
     first.give_back()
