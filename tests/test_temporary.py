@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline._temporary import PREFIX, remove_left
+from hookline._temporary import PREFIX, remove_left, temporary_directory
 
 MAKE = """
 import sys, threading
@@ -81,3 +83,32 @@ def test_what_belongs_to_others_stays(tmp_path: Path) -> None:
         "target",
         *(f"{PREFIX}{name}" for name in "abc"),
     }
+
+
+def test_another_machine_sees_that_a_process_lives(tmp_path: Path) -> None:
+    """On NFS it sees locks of files and not those of directories, and both may have the same home."""
+    alive, kept = start(tmp_path)
+    with open(kept.parent / "lock", "rb+") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    directory = os.open(kept.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(directory)
+    alive.communicate()
+
+
+def test_a_disk_that_becomes_full_later_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made then is where TMPDIR says."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    full, make = str(temporary_directory().parent), os.mkdir
+
+    def mkdir(path: str, *mode: int) -> None:
+        if path.startswith(f"{full}/"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        make(path, *mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    assert not temporary_directory().is_relative_to(tmp_path / "hookline")

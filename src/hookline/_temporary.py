@@ -4,9 +4,10 @@ Our own are in the directory of our state, where no command can write: the sandb
 was rejected: it may lie in a directory that commands can write, and they would put a link to another file in the place
 of what we mount or write. It is used if nothing can be made in the directory of our state.
 
-A process has one directory in each place, which it keeps locked as long as it lives: the kernel gives up the lock of
-one that was killed. The number of the process in the name was rejected: another process, or another container, may
-have the same.
+A process has one directory in each place, and keeps a file in it locked as long as it lives: the kernel gives up the
+lock of one that was killed. The number of the process in the name was rejected: another process, or another container,
+may have the same. A lock on the directory itself was rejected: on NFS other machines do not see it, and the sandbox
+would take it for that of a command.
 """
 
 from __future__ import annotations
@@ -24,19 +25,26 @@ from typing import IO
 
 from hookline.own_directories import state_directory
 
-PREFIX = "hookline-run-"
-"""Only locked directories have it: what another version made has another name, and stays."""
+PREFIX = "hookline-own-"
+"""Another name than earlier versions gave: they would remove a directory that is not locked itself."""
+_LOCK = "lock"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def temporary_directory() -> Path:
     """A new directory of our own, which is removed when this process has ended, whatever ended it."""
-    return Path(tempfile.mkdtemp(dir=_own_base())).resolve()
+    try:
+        return Path(tempfile.mkdtemp(dir=_own_base())).resolve()
+    except OSError:  # the disk has become full
+        return directory_in_tmpdir()
 
 
 def temporary_file() -> IO[bytes]:
     """A file of our own without a name."""
-    return tempfile.TemporaryFile(buffering=0, dir=_own_base())
+    try:
+        return tempfile.TemporaryFile(buffering=0, dir=_own_base())
+    except OSError:
+        return tempfile.TemporaryFile(buffering=0, dir=_existing_base(tempfile.gettempdir()))
 
 
 def directory_in_tmpdir() -> Path:
@@ -72,13 +80,24 @@ def _base(place: str, pid: int) -> str:
 def _hold(path: str) -> bool:
     """Lock a directory for as long as we live; False if it is gone by then."""
     try:
-        fd = os.open(path, _DIRECTORY)
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        return os.path.samestat(os.fstat(fd), os.stat(path))
+        fd = _open_lock(path)
+        with contextlib.suppress(OSError):  # without locks, nobody else gets one either
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        return os.path.samestat(os.fstat(fd), os.stat(f"{path}/{_LOCK}"))
     except FileNotFoundError:
         return False
-    except OSError:  # a file system without locks: nobody else gets one either
-        return True
+
+
+def _open_lock(path: str) -> int:
+    """The file that is locked, of a directory of this user."""
+    directory = os.open(path, _DIRECTORY)
+    try:
+        if os.fstat(directory).st_uid != os.geteuid():
+            raise PermissionError(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(_LOCK, flags, 0o600, dir_fd=directory)
+    finally:
+        os.close(directory)
 
 
 def _remove(path: str, pid: int) -> None:
@@ -95,10 +114,9 @@ def remove_left(place: str) -> None:
 
 
 def _remove_if_left(path: str) -> None:
-    fd = os.open(path, _DIRECTORY)
+    fd = _open_lock(path)
     try:
-        if os.fstat(fd).st_uid == os.geteuid():
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error if its process lives
-            shutil.rmtree(path, ignore_errors=True)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error if its process lives
+        shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(fd)

@@ -40,14 +40,19 @@ def remove_locked_file(file: _File) -> None:
             os.close(descriptor)
 
 
+def is_locked(facts: os.stat_result) -> bool:
+    """Whether this is such a file. Asked before it is opened, it need not be kept."""
+    with _lock:
+        return (facts.st_dev, facts.st_ino) in _users
+
+
 def keep_if_locked(descriptor: int) -> bool:
     """Whether this is such a file. Then it belongs to this module, and the caller must not close it."""
     facts = os.fstat(descriptor)
-    file = facts.st_dev, facts.st_ino
     with _lock:
-        if file not in _users:
+        if not is_locked(facts):
             return False
-        _kept.setdefault(file, []).append(descriptor)
+        _kept.setdefault((facts.st_dev, facts.st_ino), []).append(descriptor)
         return True
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from damage import copy_journal
+from open_files import open_files
 from somebody import as_somebody, is_root
 
 from hookline.containment import FileJail
@@ -162,15 +163,23 @@ def test_a_log_that_somebody_deletes_is_missed(tmp_path: Path) -> None:
         _ = [keep(journal, each) for each in numbers]
 
 
-def test_a_file_jail_reads_no_journal_of_its_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sees_first", [True, False], ids=["usual", "without O_PATH"])
+def test_a_file_jail_reads_no_journal_of_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sees_first: bool
+) -> None:
     """To close it would drop the locks, and the next process would delete the log. When it is closed it is a file."""
     path = tmp_path / "runs.db"
+    if not sees_first:
+        monkeypatch.delattr(os, "O_PATH", raising=False)
     with FileJail(tmp_path) as jail:
         with SQLiteJournal(path) as journal:
             count = keep(journal, "one")
+            before = open_files(tmp_path)
             for name in ("runs.db", "runs.db-shm"):
                 with pytest.raises(FileKindError, match="a journal that this process writes"):
                     jail.read_bytes(name)
+            # It cannot be closed before the journal, so it is not even opened where that can be helped.
+            assert (open_files(tmp_path) == before) == (sees_first and hasattr(os, "O_PATH"))
             assert look(path) == f"[{count}]"
             keep(journal, "two")
         assert look(path) == f"[{count}, {count}]"

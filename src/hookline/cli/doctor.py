@@ -144,7 +144,7 @@ def _hidden_programs(shown: Sequence[str]) -> Iterator[Check]:
     hidden = hidden_programs(known, visible)
     if hidden:
         named = ", ".join(hidden[:5]) + (f" and {len(hidden) - 5} more" if len(hidden) > 5 else "")
-        what = f"sandbox: programs on PATH that lead to a hidden place: {named}"
+        what = f"sandbox: programs on PATH that are hidden, or lead to a hidden place: {named}"
         yield Check("--", what, 'In your own file: [capabilities.bash] show = ["~/.the/place"]')
 
 

@@ -319,3 +319,12 @@ def test_hints_are_given_in_the_language_of_the_user_too(
         assert not output.find_causes("touch: 'x': Etwas anderes")
     finally:
         output._translations.cache_clear()
+
+
+def test_a_long_line_with_many_names_is_searched_once() -> None:
+    """A message counts behind a name in the same line, however long that is."""
+    line = '{"path": ".git/x"}, ' * 500_000
+    assert output.find_causes(line) == set()
+    assert output.find_causes(f"{line}: File exists") == {"files"}
+    assert output.find_causes(f"{line}\nmkdir: x: File exists: .git") == set()
+    assert output.find_causes("mkdir: x: File exists: .vscode: Not a directory") == {"files"}

@@ -12,7 +12,7 @@ import pytest
 
 from hookline import AgentBuilder, RunResult
 from hookline.capabilities import Bash
-from hookline.containment import ShellPolicy, ShellVerdict
+from hookline.containment import Sandbox, SandboxPaths, ShellPolicy, ShellVerdict
 from hookline.testing import ScriptedDriver, call, calls, say
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -359,3 +359,32 @@ def test_a_command_on_the_host_and_a_contained_one_do_not_run_at_once(tmp_path: 
     agent = run(Bash(tmp_path, place="host"), turn, approver=lambda _: True)
     refused = [each.text for each in made(agent) if "must be the only one" in each.text]
     assert len(refused) == 1
+
+
+def test_commands_run_where_no_state_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container with a read-only home: none of our own locks counts as that of a command, nested or not."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    (tmp_path / "inner").mkdir()
+    line, said = "echo works > inner/file; cat inner/file", "works\n"
+    (result,) = made(run(Bash(tmp_path), call("bash", command=line)))
+    assert str(result.result).startswith(said)
+    nested = Sandbox(tmp_path, "required", paths=SandboxPaths(write=(tmp_path / "inner",)))
+    assert nested.run_sync(line).text == said
+
+
+def test_a_rename_out_of_a_directory_around_a_hidden_file_is_explained(tmp_path: Path) -> None:
+    """`git mv` fails there, and `mv` copies."""
+    for name in ("config", "lib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config" / "dev.env").write_text("TOKEN=1")
+    (tmp_path / "config" / "a").write_text("text")
+    (tmp_path / ".env").symlink_to("config/dev.env")
+    for words in (("init", "-q"), ("add", "config/a")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    turns = (call("bash", command="git mv config/a lib/"), call("bash", command="mv config/a lib/"))
+    first, second = made(run(Bash(tmp_path), *turns))
+    assert "Invalid cross-device link" in str(first.result)
+    assert "fails where mv copies" in str(first.result)
+    assert str(second.result).startswith("[exit code 0")

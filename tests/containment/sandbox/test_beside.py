@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import os
 import secrets
 import threading
@@ -16,7 +15,9 @@ from typing import Any
 import pytest
 
 from hookline.containment import Sandbox, SandboxPaths
-from hookline.containment.sandbox import bubblewrap, inventory
+from hookline.containment.sandbox import bubblewrap, inventory, mount_points
+from hookline.containment.sandbox.protection import Protection
+from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError
 
 from .conftest import needs_bubblewrap
@@ -170,11 +171,12 @@ def test_the_start_lock_is_held_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch
         gotten.set()
         lock.give_back()
 
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(inventory, "_PATIENCE", 0.0)
+        with pytest.raises(SandboxError, match="lslocks"):
+            inventory.StartLock()
     waiting = threading.Thread(target=wait)
     waiting.start()
-    monkeypatch.setattr(inventory, "_PATIENCE", 0.0)
-    with pytest.raises(SandboxError, match="lslocks"):
-        inventory.StartLock()
     assert not gotten.is_set()
     first.give_back()
     first.give_back()
@@ -244,21 +246,6 @@ async def test_journals_of_overlapping_directories_cannot_be_written_beside_a_co
             assert options[place - 1 : place + 2] == ["--ro-bind", *[f"{each}/.hookline"] * 2]
 
 
-async def test_a_process_whose_record_could_not_be_written_may_run_anywhere(tmp_path: Path) -> None:
-    """The disk was full. So nothing starts meanwhile: it could exchange any directory for a link."""
-    sandbox = Sandbox(tmp_path, "required")
-    await sandbox.run("true")
-    fd = os.open(f"{inventory.records_directory()}/other.json", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        for place in ("workspace", "read-only"):
-            with pytest.raises(SandboxError, match="whose place is not known"):
-                await sandbox.run("true", place=place)
-    finally:
-        os.close(fd)
-    assert (await sandbox.run("echo works")).text == "works\n"
-
-
 async def test_without_records_a_command_above_is_found_by_its_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,25 +278,78 @@ def begin(directory: Path) -> inventory.Inventory:
     return record
 
 
+def descriptors() -> set[str]:
+    """What this process has open, but for the directory that is read for that."""
+    paths = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return {f"{path} {os.readlink(path)}" for path in paths if os.path.lexists(path)}
+
+
 def found(directory: Path) -> inventory.SandboxRecord:
     """The one record that there is of a directory; of one that is not where it was, there is one of all."""
     (record,) = (each for each in inventory.records() if each.root in (str(directory), ""))
     return record
 
 
-def test_a_record_that_does_not_fit_on_the_disk_is_empty(
+def test_a_record_that_does_not_fit_on_the_disk_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part of one would be taken for a damaged one, and ignored."""
+    """A part of one would be taken for a damaged one, and ignored. Nothing of it is left."""
+    record = begin(tmp_path)
+    there, open_before = os.listdir(inventory.records_directory()), descriptors()
     write = os.write
     monkeypatch.setattr(inventory.os, "write", lambda fd, text: write(fd, text[:10]))
-    record = begin(tmp_path)
-    assert os.path.getsize(record._path) == 0
+    with pytest.raises(SandboxError, match="Make room"):
+        begin(tmp_path)
+    assert sorted(os.listdir(inventory.records_directory())) == sorted(there)
+    assert descriptors() <= open_before
     with pytest.raises(SandboxError, match="Make room"):  # then the command is not run
         record.note_first(os.getpid())
+    assert os.path.getsize(record._path.replace(".json", ".processes")) == 0
     monkeypatch.undo()
     record.end()
     assert not os.path.exists(record._path)
+
+
+@pytest.mark.parametrize("elsewhere", [0, 1], ids=["another machine", "another container"])
+def test_the_record_of_another_machine_says_nothing_about_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: int
+) -> None:
+    """With the same home, its paths may be missing here, or other directories."""
+    (tmp_path / "work").mkdir()
+    other = [*inventory._namespace()]
+    other[elsewhere] += "-other"
+    with monkeypatch.context() as there:
+        there.setattr(inventory, "_namespace", lambda: other)
+        record = begin(tmp_path / "work")
+    try:
+        inventory._own.discard(record._path)  # as another process sees it
+        (tmp_path / "work").rmdir()
+        assert found(tmp_path / "work").root == str(tmp_path / "work")
+        (tmp_path / "here").mkdir()
+        assert Sandbox(tmp_path / "here", "required").run_sync("echo works").text == "works\n"
+    finally:
+        record.end()
+
+
+async def test_the_process_is_noted_while_another_thread_looks_at_the_tree(tmp_path: Path) -> None:
+    """The look takes seconds in a large tree, and the event loop would wait for it."""
+    protection = Protection(tmp_path).hold()
+    held, done = threading.Event(), threading.Event()
+
+    def look() -> None:
+        with work_tree(str(tmp_path))._lock:
+            held.set()
+            done.wait()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    held.wait()
+    try:
+        await asyncio.wait_for(asyncio.to_thread(protection.note_first, os.getpid()), 20)
+    finally:
+        done.set()
+        looking.join()
+        protection.release()
 
 
 def test_where_no_record_can_be_made_on_a_full_disk_nothing_starts(
@@ -426,3 +466,132 @@ async def test_a_second_mount_of_a_directory_is_the_same_directory(
     finally:
         running.kill()
         await running.wait()
+
+
+async def test_of_two_commands_that_start_together_one_waits_where_none_can_be_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finds the record of the other, and both were refused."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+    program = dataclasses.replace(bubblewrap.find_installed(), needs_privileges=True)
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    monkeypatch.setattr(bubblewrap, "_TURN", 60.0)
+    results = await asyncio.gather(*(sandbox.run(f"echo {number}") for number in range(2)))
+    assert [each.text for each in results] == ["0\n", "1\n"]
+
+
+async def test_where_none_can_be_nested_the_error_names_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other command runs: it is not known, for the state directory cannot be written."""
+    sandbox = Sandbox(tmp_path, "required")
+    program = dataclasses.replace(bubblewrap.find_installed(), needs_privileges=True)
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    nowhere = "/dev/null/none"
+    for module in (inventory, bubblewrap):
+        monkeypatch.setattr(module, "records_directory", lambda: nowhere)
+    with pytest.raises(SandboxError, match="none' cannot be written") as raised:
+        await sandbox.run("true")
+    assert "XDG_STATE_HOME" in str(raised.value)
+    assert "Wait" not in str(raised.value)
+
+
+async def test_a_profile_that_forbids_nesting_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody exchanges directories: no sandbox can be made inside of another one."""
+    installed = bubblewrap.find_installed()
+    script, work = tmp_path / "bwrap", tmp_path / "work"
+    script.write_text(
+        f'#!/bin/sh\n[ "$(readlink /proc/self/ns/user)" = "{os.readlink("/proc/self/ns/user")}" ] || '
+        f'{{ echo "bwrap: setting up uid map: Permission denied" >&2; exit 1; }}\nexec {installed.path} "$@"\n'
+    )
+    script.chmod(0o755)
+    work.mkdir()
+    sandbox = Sandbox(work, "required")
+    program = dataclasses.replace(installed, path=str(script))
+    monkeypatch.setattr(bubblewrap, "find_installed", lambda: program)
+    running = await _start(sandbox, "sh", "-c", "echo ready; exec sleep 60")
+    try:
+        with pytest.raises(SandboxError, match="AppArmor"):
+            await sandbox.run("true")
+    finally:
+        running.kill()
+        await running.wait()
+    assert (await sandbox.run("echo alone")).text == "alone\n"
+
+
+async def test_a_path_in_a_variable_disturbs_nothing(
+    tmp_path: Path, outer: list[list[str]]
+) -> None:
+    """Only what is mounted can be exchanged."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    running = await _start(
+        Sandbox(tmp_path / "one", "required"), "sh", "-c", "echo ready; exec sleep 60"
+    )
+    try:
+        other = Sandbox(tmp_path / "other", "required", env={"TOOLS": str(tmp_path / "one")})
+        assert (await other.run("echo works")).text == "works\n"
+    finally:
+        running.kill()
+        await running.wait()
+    assert outer == []
+
+
+@pytest.mark.parametrize("failing", ["open_null_device", "file_clock", "filter_program"])
+async def test_a_start_that_fails_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """No descriptor stays open, and other processes can start commands."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+
+    def fail() -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    before = descriptors()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(bubblewrap, failing, fail)
+        with pytest.raises(SandboxError, match="Too many open files"):
+            await sandbox.run("true")
+    assert descriptors() <= before
+    lock = inventory.StartLock()
+    assert lock.is_held
+    lock.give_back()
+
+
+async def test_where_nothing_can_be_locked_every_sandbox_is_nested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: list[list[str]]
+) -> None:
+    """As on some network file systems: nobody knows who else runs, and commands work all the same."""
+    sandbox = Sandbox(tmp_path, "required")
+    await sandbox.run("true")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    before = descriptors()
+    monkeypatch.setattr(inventory.fcntl, "flock", refuse)
+    assert (await sandbox.run("echo works")).text == "works\n"
+    assert len(outer) == 1
+    assert descriptors() <= before
+
+
+async def test_a_lasting_tmp_in_which_nothing_can_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be full."""
+    for name in ("work", "tmp", "shown"):
+        (tmp_path / name).mkdir()
+    paths = SandboxPaths(tmp=tmp_path / "tmp", show=(tmp_path / "shown",))
+    sandbox = Sandbox(tmp_path / "work", "required", paths=paths)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(mount_points, "_make_directory", full)
+    with pytest.raises(SandboxError, match=r"/tmp', .* \(No space left") as raised:
+        await sandbox.run("true")
+    assert "tmp=" in str(raised.value)

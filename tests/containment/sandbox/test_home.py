@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
+from hookline.containment.sandbox import home as home_module
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 from hookline.errors import SandboxError
 
@@ -411,6 +412,55 @@ def test_a_link_of_the_users_to_a_file_that_is_no_program_shows_nothing(
     (bin_ / "key").symlink_to(home / ".ssh" / "id_rsa")
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     assert "a secret" not in sandbox_of(home).run_sync("cat ~/.local/bin/key ~/.ssh/id_rsa").text
+
+
+@pytest.fixture
+def profile(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of programs of a profile, as Nix and Guix make one: by links in a directory of the user's."""
+    installed, profiles = home.parent / "store" / "tool-1", home.parent / "profiles"
+    (installed / "bin").mkdir(parents=True)
+    (installed / "bin" / "tool").write_text("#!/bin/sh\necho ran\n")
+    (installed / "bin" / "tool").chmod(0o755)
+    profiles.mkdir()
+    (profiles / "profile").symlink_to("profile-1-link")
+    (profiles / "profile-1-link").symlink_to(installed)
+    (home / ".nix-profile").symlink_to(profiles / "profile")
+    monkeypatch.setenv("PATH", f"{home}/.nix-profile/bin:{os.environ['PATH']}")
+    return home / ".nix-profile" / "bin"
+
+
+def test_programs_of_a_store_are_shown_by_the_links_of_the_user(
+    home: Path, profile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever made the links: everybody can read what is in there."""
+    monkeypatch.setattr(home_module, "STORES", (str(home.parent / "store"),))
+    assert sandbox_of(home).run_sync("tool").text == "ran\n"
+    known = homes()
+    assert hidden_programs(known, needed_paths(("/elsewhere",), known, os.environ)) == []
+
+
+def test_a_directory_of_the_search_path_may_lie_behind_links(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links in hidden entries are there for commands too, one behind the other."""
+    (home / ".opt" / "bin").mkdir(parents=True)
+    (home / ".opt" / "bin" / "tool").write_text("#!/bin/sh\necho ran\n")
+    (home / ".opt" / "bin" / "tool").chmod(0o755)
+    (home / ".local" / "state" / "tools").symlink_to(home / ".opt")
+    (home / ".tools").symlink_to(".local/state/tools")
+    (home / ".config" / "tools").symlink_to("../.tools")
+    for link in (".tools", ".config/tools"):
+        monkeypatch.setenv("PATH", f"{home}/{link}/bin:{os.environ['PATH']}")
+    ran = sandbox_of(home).run_sync("~/.tools/bin/tool; ~/.config/tools/bin/tool")
+    assert ran.text == "ran\nran\n"
+
+
+def test_programs_of_a_directory_that_is_hidden_are_listed(home: Path, profile: Path) -> None:
+    """Also if the programs are links to places that are not hidden."""
+    assert sandbox_of(home).run_sync("tool").exit_code == 127
+    known = homes()
+    found = hidden_programs(known, needed_paths(("/elsewhere",), known, os.environ))
+    assert str(profile / "tool") in found
 
 
 def test_an_environment_of_a_project_finds_its_interpreter(

@@ -131,7 +131,7 @@ async def test_a_sandbox_that_is_not_let_go_runs_nothing(
     """It waits for its filter of system calls, and without one it ends: our death is no go."""
     sandbox = Sandbox(tmp_path, "required")
     assert sandbox.status.contained  # it has passed its own test before
-    monkeypatch.setattr(Arrangement, "go", Arrangement._close_rules)
+    monkeypatch.setattr(Arrangement, "start_inside", Arrangement._close_rules)
     with pytest.raises(SandboxError, match="could not be made"):
         await sandbox.run("touch ran")
     assert not os.listdir(tmp_path)

@@ -49,7 +49,7 @@ def test_nothing_of_ours_is_where_commands_can_write(tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(work)}
     argv = [sys.executable, "-c", RUN, str(work), *lines]
     ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
-    assert "hookline-run-" not in ran.stdout
+    assert "hookline-own-" not in ran.stdout
     assert victim.read_text() == ""
 
 

@@ -152,6 +152,8 @@ NOT_DENIED = r"""
     tar czf x.tgz src
     base64 -d x > y
     python x.py | sh -c 'cat'
+    setpriv --no-new-privs rg --regexp x
+    setpriv --groups 5 -- rg --regexp x
 """
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hookline.containment import ShellPolicy
 from hookline.containment.shell.places import expand
+from hookline.containment.shell.secrets import is_secret
 from hookline.containment.shell.words import Word
 
 POLICY = ShellPolicy.default()
@@ -282,6 +283,17 @@ def test_every_place_where_a_line_may_stand_counts(home: Path, project: Path) ->
     assert decide("cd a; cd b; cd c; cd d; cat x", project) == "ask"
 
 
+@pytest.mark.parametrize("state", [".local/state", ".kept"])
+def test_long_output_may_be_read_where_it_is(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """In the directory of our state, wherever that is; the rest of it asks."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / state))
+    is_secret.cache_clear()
+    assert decide(f"tail ~/{state}/hookline/tmp/x/command-1.txt", project) == "allow"
+    assert decide(f"tail ~/{state}/hookline/x", project) == "ask"
+
+
 def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
     """What lies somewhere below is not known."""
     for command in ("grep -r KEY ~", "rg KEY ~", "cd && rg KEY", "grep -r KEY /", "rg KEY ../home"):
@@ -295,8 +307,6 @@ def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
         assert decide(f"find {place} -type f -print0 | xargs -0 cat", project) == "ask"
     assert decide("cat ~/.vim/vimrc", project) == "ask"
     assert decide("cat ~/.cargo/registry/x.rs", project) == "allow"
-    assert decide("tail ~/.local/state/hookline/tmp/x/command-1.txt", project) == "allow"
-    assert decide("tail ~/.local/state/hookline/x", project) == "ask"
     assert decide("rg KEY", project) == "allow"
     assert decide("diff src .", project) == "ask"
 

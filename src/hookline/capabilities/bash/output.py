@@ -210,6 +210,8 @@ _SIGNS: dict[Cause, tuple[str, ...]] = {
         "unable to open database file",
         "device or resource busy",
         "resource busy or locked",
+        "invalid cross-device link",
+        "exdev:",
     ),
     "network": (
         "ould not resolve host",
@@ -231,9 +233,8 @@ _SIGNS: dict[Cause, tuple[str, ...]] = {
     ),
 }
 """What programs print then, in small letters. Plain words: all of a long output is searched for them."""
-_AT_HELD_NAME = re.compile(
-    rf"({_HELD_NAMES.lower()})\b[^\n]*: (not a directory|file exists|no such device)"
-)
+_HELD_NAME = re.compile(rf"({_HELD_NAMES.lower()})\b")
+_AT_NAME = re.compile(": (?:not a directory|file exists|no such device)")
 _WORDS: dict[Cause, Mapping[Place, str]] = {
     "files": {
         "read-only": "this command ran in the read-only place: it can write in /tmp and the home directory, and "
@@ -241,7 +242,8 @@ _WORDS: dict[Cause, Mapping[Place, str]] = {
         "agrees",
         "workspace": "only {root} and /tmp can be written here; configuration that other programs run or obey "
         "(.git/config, .git/hooks, .vscode, .claude and their like) and the Python environment that runs this "
-        "agent cannot be changed; a new repository is configuration like any other for later commands: make, "
+        "agent cannot be changed; directories around hidden files cannot be moved, and a rename into or out of them "
+        "(git mv) fails where mv copies; a new repository is configuration like any other for later commands: make, "
         'configure and remove it in one command; place="host" runs a command without the sandbox, if a person '
         "agrees",
     },
@@ -299,6 +301,7 @@ _LOCALES = "/usr/share/locale"
 _OF_SYSTEM = (
     "Read-only file system",
     "Device or resource busy",
+    "Invalid cross-device link",
     "Not a directory",
     "File exists",
     "No such device",
@@ -315,7 +318,21 @@ def find_causes(text: str) -> set[Cause]:
         text = text.replace(translated, english)
     text = text.lower()
     found = {cause for cause, signs in _SIGNS.items() if any(sign in text for sign in signs)}
-    return found | {"files"} if _AT_HELD_NAME.search(text) else found
+    return found | {"files"} if _is_about_held_name(text) else found
+
+
+def _is_about_held_name(text: str) -> bool:
+    """Whether a line has one of these messages behind a name that is held.
+
+    Both in one expression were rejected: a long line with many such names takes the square of its length.
+    """
+    searched = 0
+    for message in _AT_NAME.finditer(text):
+        line = text.rfind("\n", searched, message.start()) + 1
+        if _HELD_NAME.search(text, max(searched, line), message.start()):
+            return True
+        searched = message.end()
+    return False
 
 
 def hint(causes: Collection[Cause], root: str, place: Place) -> str:

@@ -65,7 +65,7 @@ from hookline.errors import (
     NoSuchFileError,
     UsageError,
 )
-from hookline.locked_files import keep_if_locked
+from hookline.locked_files import is_locked, keep_if_locked
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -314,6 +314,7 @@ class FileJail:
         plain = flags & ~_CREATING | os.O_NONBLOCK | os.O_NOCTTY
         for _ in range(_TRIES):
             try:
+                self._refuse_locked(asked)
                 fd, _ = self._open(asked, plain, to_change=writes)
             except FileNotFoundError:
                 if not flags & os.O_CREAT:
@@ -323,6 +324,17 @@ class FileJail:
             else:
                 return _check_file(asked, fd, flags, writes)
         raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
+
+    def _refuse_locked(self, asked: JailPath) -> None:
+        """Refuse the file of a journal while it is not open: once it is, it stays so until the journal is closed.
+
+        On a system without `O_PATH` each attempt keeps one more descriptor.
+        """
+        if hasattr(os, "O_PATH"):
+            fd, _ = self._open(asked, os.O_PATH)
+            with close_at_end(fd):
+                if is_locked(os.fstat(fd)):
+                    raise _of_journal(asked)
 
     def _create(self, asked: JailPath, flags: int) -> int:
         true = self._resolve(asked, to_change=True)
@@ -529,11 +541,15 @@ def _open_root(root: Path) -> int:
         ) from None
 
 
+def _of_journal(asked: JailPath) -> FileKindError:
+    words = "belongs to a journal that this process writes, and cannot be opened here."
+    return FileKindError(asked.given, words, code=errno.EBUSY)
+
+
 def _check_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
     """The descriptor, if what it opens is a plain file that may be used like this."""
-    if keep_if_locked(fd):
-        words = "belongs to a journal that this process writes, and cannot be opened here."
-        raise FileKindError(asked.given, words, code=errno.EBUSY)
+    if keep_if_locked(fd):  # it took the place of another one meanwhile
+        raise _of_journal(asked)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):

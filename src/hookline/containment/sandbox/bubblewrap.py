@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import re
 import shutil
 import signal
@@ -26,6 +27,7 @@ from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.inventory import (
     StartLock,
+    facts_of_process,
     find_locked_above,
     records_directory,
 )
@@ -64,6 +66,8 @@ _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
 _TRIES = 5
 """How often a sandbox is made, if what is mounted is not what was meant."""
+_TURN = 2.0
+"""Seconds to wait for a command beside which this one cannot start."""
 _STOPS = 1.0
 """Seconds in which a process stops after SIGSTOP."""
 _NICE = 10
@@ -139,14 +143,17 @@ class Arrangement:
         self._fds: list[int] = []
         self._held: list[Protection] = []
         self._start: StartLock | None = None
-        self.around: list[str] = []
+        self.outer_argv: list[str] = []
         """What starts the sandbox in which this one is made, if a command that runs could disturb it."""
         self._roots: dict[str, int] = {}
         """What can be written, by its path inside, held open: a command of a directory above could put a link there."""
-        rules, self._rules = os.pipe()
-        self._fds.append(rules)
-        self._filter = filter_program()
+        self.knows_others = False
+        """Whether it is known which commands run: else each sandbox is made inside of another one."""
+        self._rules = -1
         try:
+            rules, self._rules = os.pipe()
+            self._fds.append(rules)
+            self._filter = filter_program()
             for inside, path in view.places(job.place):
                 self._roots[inside] = open_directory(path)
             for protection in view.protections(job.grant, job.place):
@@ -179,13 +186,14 @@ class Arrangement:
         self._refuse_unknown(used, outside)
         used = all_paths(*used)
         refuse_reachable(used if job.place == "read-only" else [*used, *outside])
-        is_disturbed = bool(used) and any(is_inside_any(each, used) for each in options)
-        if self._start.is_held and not is_disturbed:  # nobody begins to run before `go`
+        is_disturbed = bool(used) and any(is_inside_any(each, used) for each in mounts)
+        self.knows_others = self._start.is_held
+        if self.knows_others and not is_disturbed:  # nobody begins to run before `start_inside`
             tmp = dict(view.places(job.place)).get("/tmp")
             if tmp is not None:
                 prepare_mount_points(mounts, "/tmp", tmp)
             return argv
-        self.around = self._surroundings(program, view, job, used)
+        self.outer_argv = self._surroundings(program, view, job, used)
         return argv
 
     def _refuse_unknown(self, used: list[str], paths: list[str]) -> None:
@@ -194,7 +202,8 @@ class Arrangement:
         if "" in used:
             why = "the directory in which it was started was moved or removed, or it could not be written down"
         elif self._start is not None and not self._start.is_held:  # nobody has records
-            above = find_locked_above(paths, used)
+            # We have locked our own already: one of `write=` may lie in another.
+            above = find_locked_above(paths, [*used, *paths])
             why = (
                 f"it runs in '{above}', and '{records_directory()}' cannot be written"
                 if above
@@ -217,10 +226,7 @@ class Arrangement:
         which can freeze it, are not everywhere.
         """
         if program.needs_privileges:  # which it cannot have inside of another one
-            raise SandboxError(
-                "a command runs that could disturb the start of this one.",
-                remedy="Wait for the other command, or end it: a bubblewrap with privileges cannot be nested.",
-            )
+            raise _NotNestedError(knows_others=self.knows_others)
         roots = [] if job.place == "read-only" else [path for _, path in view.places(job.place)]
         # A command of a directory above could exchange ours, but not the one that it runs in.
         near = [each for each in used if is_overlapping(each, roots)]
@@ -243,7 +249,7 @@ class Arrangement:
         text = "".join(f"{word}\0" for word in options).encode(errors="surrogateescape")
         return str(self._file(text))
 
-    def go(self) -> None:
+    def start_inside(self) -> None:
         """Hand over the filter of system calls, which is all that a sandbox waits for once it is made.
 
         Without a filter it ends: it does not take our death, or a pipe that we close, for a go.
@@ -322,9 +328,45 @@ class _ReplacedError(SandboxError):
         )
 
 
+class _NotNestedError(SandboxError):
+    """The sandbox has to be made inside of another one, and cannot be. Nothing was run."""
+
+    def __init__(self, *, knows_others: bool) -> None:
+        if knows_others:
+            why = "a command runs that could disturb the start of this one"
+            remedy = "Wait for the other command, or end it."
+        else:
+            why = f"nobody knows which commands run, because '{records_directory()}' cannot be written"
+            remedy = "Let XDG_STATE_HOME name a directory that can be written and locked."
+        self.may_pass = knows_others
+        super().__init__(
+            f"{why}, and no sandbox can be made inside of another one here. Nothing was run.",
+            remedy=f"{remedy} A bubblewrap with privileges cannot be nested, and some AppArmor profiles forbid it.",
+        )
+
+
+def _can_be_nested() -> bool:
+    """Whether a sandbox can be made inside of another one."""
+    path = find_installed().path
+    outer = ("--unshare-user", "--ro-bind", "/", "/", "--dev-bind", "/proc", "/proc")
+    inner = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc")
+    try:
+        _output_of(path, *outer, path, *inner, path, "--version")
+    except OSError:
+        return False
+    return True
+
+
 def _late() -> SandboxError:
     return SandboxError(
         f"the sandbox was not ready within {_SETUP:g} seconds.", remedy="Is the machine overloaded?"
+    )
+
+
+def _not_started(error: Exception) -> SandboxError:
+    return SandboxError(
+        f"the sandbox could not be started ({error}).",
+        remedy="Nothing was run. Is a disk full, or are too many files open?",
     )
 
 
@@ -368,20 +410,14 @@ def _isolation(program: InstalledBubblewrap, grant: SandboxGrant) -> Iterator[st
 
 
 def _parent_of(pid: int) -> int | None:
-    facts = _facts_of(pid)
+    facts = facts_of_process(pid)
     return int(facts[1]) if facts else None
 
 
 def _state_of(pid: int) -> str:
     """A letter: T for a process that is stopped, Z for one that has ended, X for one that is gone."""
-    facts = _facts_of(pid)
+    facts = facts_of_process(pid)
     return facts[0] if facts else "X"
-
-
-def _facts_of(pid: int) -> list[str]:
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as line:
-        return line.read().rpartition(")")[2].split()
-    return []
 
 
 def end_children(pid: int, held: int) -> None:
@@ -422,55 +458,34 @@ class BubblewrapCommand(RunningCommand):
         """The first process in there, held by a file descriptor: its end is the end of all."""
         self._writable = () if job.place == "read-only" else view.lasting_roots
         """What outlives the command, of what it can write."""
-        self._enforcement = Enforcement.of(job.limits)
         self._group: Group | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._clock = file_clock()
-        # The spawner's thread gains no privileges any more, and neither does what it starts.
-        self._spawner = None if find_installed().needs_privileges else spawner()
-        self._reports = None if self._spawner is None else self._spawner.reports
-        """How often the kernel had reported a set-group-id bit at the start."""
-        _running.add(self)
         self._ran = False
         self._last = b""
 
     @classmethod
     async def begin(cls, view: FileView, job: Job) -> BubblewrapCommand:
         """Start a command, when everything is arranged for it."""
-        for _ in range(_TRIES - 1):  # others on the machine may mount something at that moment
-            with contextlib.suppress(_ReplacedError):
+        replaced, until = 0, time.monotonic() + _TURN
+        while True:
+            try:
                 return await cls(view, job, await _arrange(view, job))._start()
-        return await cls(view, job, await _arrange(view, job))._start()
+            except _ReplacedError:  # others on the machine may mount something at that moment
+                replaced += 1
+                if replaced == _TRIES:
+                    raise
+            except _NotNestedError as error:  # of two that start together, one goes first
+                if not error.may_pass or time.monotonic() > until:
+                    raise
+                await asyncio.sleep(random.uniform(0.01, 0.1))
+            except OSError as error:
+                raise _not_started(error) from None
 
     async def _start(self) -> BubblewrapCommand:
         """Start it: the sandbox first, which then waits until its limits are set."""
+        held = contextlib.ExitStack()
         try:
-            self._status, said = os.pipe()
-            made, theirs = socket.socketpair()
-            nothing = open_null_device()
-        except OSError as error:  # too many files are open
-            self._arrangement.give_back()
-            raise SandboxError(f"the sandbox could not be started ({error}).") from None
-        made.send(
-            b"1"
-        )  # what it reads when it is made. It closes its end then, and we hear of that
-        program, *words = self._arrangement.argv
-        reports = ["--json-status-fd", str(said), "--block-fd", str(theirs.fileno())]
-        argv = [*self._arrangement.around, program, *reports, *words]
-        fds = (said, theirs.fileno(), *self._arrangement.fds, *self._job.pass_fds)
-        try:
-            self._group = self._enforcement.make_group()
-            try:
-                # Nothing of our environment: it could be read inside as that of the first process.
-                pid = self._begin(
-                    lambda standard: self._spawn(
-                        lambda: OwnChild(argv, {}, "/", (nothing, *standard[1:]), fds)
-                    )
-                )
-            finally:
-                close(said, nothing)
-                theirs.close()
-                self._arrangement.release()
+            pid, made = self._start_program(held)
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 self._monitor = os.pidfd_open(pid)
             first = await self._first_process(pid)
@@ -483,16 +498,48 @@ class BubblewrapCommand(RunningCommand):
                 table = mounts_of(first)
                 if _is_made(table):  # else it has ended, and its output says why
                     self._arrangement.verify(first, table)
-                    self._arrangement.go()
+                    self._arrangement.start_inside()
         except BaseException as error:
             await self._abandon()  # before it continues: it has no limits yet
             if isinstance(error, OSError | ValueError):
-                raise SandboxError(f"the sandbox could not be started ({error}).") from None
+                raise _not_started(error) from None
             raise
         finally:
-            made.close()
+            held.close()
         self._supervise()
         return self
+
+    def _start_program(self, held: contextlib.ExitStack) -> tuple[int, socket.socket]:
+        """Start bubblewrap. Gives its number, and a socket whose other end is closed when the sandbox is made."""
+        self._enforcement = Enforcement.of(self._job.limits)
+        self._clock = file_clock()
+        # The spawner's thread gains no privileges any more, and neither does what it starts.
+        self._spawner = None if find_installed().needs_privileges else spawner()
+        self._reports = None if self._spawner is None else self._spawner.reports
+        """How often the kernel had reported a set-group-id bit at the start."""
+        with contextlib.ExitStack() as inherited:
+            inherited.callback(self._arrangement.release)
+            self._status, said = os.pipe()
+            inherited.callback(os.close, said)
+            made, theirs = socket.socketpair()
+            held.enter_context(made)
+            inherited.enter_context(theirs)
+            nothing = open_null_device()
+            inherited.callback(os.close, nothing)
+            made.send(b"1")  # what it reads when it is made
+            program, *words = self._arrangement.argv
+            reports = ["--json-status-fd", str(said), "--block-fd", str(theirs.fileno())]
+            argv = [*self._arrangement.outer_argv, program, *reports, *words]
+            fds = (said, theirs.fileno(), *self._arrangement.fds, *self._job.pass_fds)
+            self._group = self._enforcement.make_group()
+            _running.add(self)
+            # Nothing of our environment: it could be read inside as that of the first process.
+            pid = self._begin(
+                lambda standard: self._spawn(
+                    lambda: OwnChild(argv, {}, "/", (nothing, *standard[1:]), fds)
+                )
+            )
+            return pid, made
 
     async def _first_process(self, monitor: int) -> int | None:
         """The number of the first process in there; None if the sandbox could not be made."""
@@ -511,7 +558,7 @@ class BubblewrapCommand(RunningCommand):
 
     def _is_started_by(self, monitor: int, first: int) -> bool:
         parent = _parent_of(first)
-        if parent is not None and self._arrangement.around:
+        if parent is not None and self._arrangement.outer_argv:
             parent = _parent_of(parent)
         return parent == monitor
 
@@ -607,7 +654,9 @@ class BubblewrapCommand(RunningCommand):
                     remedy="Nothing was run. Remove what is not needed, or work in a directory further down.",
                 )
             help_for = "See docs/sandbox.md for what it needs."
-            if self._arrangement.around:
+            if self._arrangement.outer_argv:
+                if not _can_be_nested():
+                    raise _NotNestedError(knows_others=self._arrangement.knows_others)
                 help_for = "Does another command exchange directories here? Stop it, and try again."
             raise SandboxError(
                 f"the sandbox for the command could not be made ({said[-1]}).",

@@ -18,7 +18,7 @@ from hookline.containment.git_settings import settings_of_user
 from hookline.containment.links import MOST_LINKS, is_inside_any, links_and_target, real_path
 from hookline.containment.mount_table import second_paths
 from hookline.containment.sandbox.directory_entries import listing
-from hookline.containment.sandbox.tables import EMPTIED, OF_PROJECTS, SYSTEM, TOOL_VARIABLES
+from hookline.containment.sandbox.tables import EMPTIED, OF_PROJECTS, STORES, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import INSTALLATIONS, SECRET_ENDINGS, SECRET_FILES
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
@@ -122,45 +122,50 @@ def dot_entry(path: str, known: Iterable[str]) -> str:
 def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, str]) -> list[str]:
     """Whole paths in hidden places that programs are started from, and what they cannot do without.
 
-    They are given as they are and where they lead. `env` are the variables of the command, `writable` the directories
-    that commands can write in.
+    They are given as they are, with the links on the way and where they lead. `env` are the variables of the command,
+    `writable` the directories that commands can write in.
     """
-    around = tuple(known)
+    homes_known = tuple(known)
     searched = dict.fromkeys(filter(os.path.exists, _search_path(env)))
-    directories = {path: both for path in searched if (both := both_paths(path, writable, around))}
+    directories = {
+        path: paths for path in searched if (paths := shown_paths(path, writable, homes_known))
+    }
     found = dict.fromkeys(itertools.chain(*directories.values()))
     wanted = _paths_named(env)
     wanted += (sys.prefix, sys.base_prefix, sys.exec_prefix)  # the interpreter that runs us
     wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
     there = filter(os.path.exists, dict.fromkeys(wanted))
-    found |= dict.fromkeys(each for path in there for each in both_paths(path, writable, around))
+    found |= dict.fromkeys(
+        each for path in there for each in shown_paths(path, writable, homes_known)
+    )
     for directory in directories:
         with contextlib.suppress(OSError):
             changed = os.stat(directory).st_ctime_ns
-            found |= dict.fromkeys(_behind_links(directory, changed, writable, around))
+            found |= dict.fromkeys(_behind_links(directory, changed, writable, homes_known))
     emptied = tuple(f"{each}/" for each in EMPTIED)
     return [path for path in found if dot_entry(path, known) or path.startswith(emptied)]
 
 
-def both_paths(
-    path: str, writable: tuple[str, ...], known: tuple[str, ...]
-) -> tuple[str, str] | tuple[()]:
-    """A path as it is, and where it leads; none if a command could decide where that is.
+def shown_paths(path: str, writable: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """A path as it is, the links on its way, and where it leads; none if a command could decide where that is.
 
     What lies in a directory that commands can write is shown anyway. A link there may lead to any file of the user's.
     """
-    real = _target(path, writable, known)
-    return () if real is None else (os.path.normpath(path), real)
+    found = _way(path, writable, known)
+    return () if found is None else (os.path.normpath(path), *found)
 
 
-def _target(path: str, writable: tuple[str, ...], known: tuple[str, ...]) -> str | None:
-    """Where a path leads; None if a command could have made a link on the way, or that is where commands can write."""
-    *links, target = links_and_target(path)
-    # A program that is in no hidden entry, but among temporary files, may be shown whoever made the link.
-    is_harmless = _is_program(target) and not dot_entry(target, known)
+def _way(path: str, writable: tuple[str, ...], known: tuple[str, ...]) -> list[str] | None:
+    """The links on the way of a path and its target; None if a command could have made one, or can write there."""
+    *links, target = way = links_and_target(path)
+    # A program that is in no hidden entry, but among temporary files, may be shown whoever made the link. A directory
+    # may not: what is hidden in it would be seen by the path of the link. In a store nothing is hidden.
+    is_harmless = is_inside_any(target, STORES) or (
+        _is_program(target) and not dot_entry(target, known)
+    )
     is_planted = not is_harmless and any(_can_be_planted(link, known) for link in links)
-    passes = any(is_inside_any(way, writable) for way in (*links, target))
-    return None if passes or is_planted or len(links) > MOST_LINKS else target
+    passes = any(is_inside_any(each, writable) for each in way)
+    return None if passes or is_planted or len(links) > MOST_LINKS else way
 
 
 def _can_be_planted(link: str, known: tuple[str, ...]) -> bool:
@@ -196,7 +201,7 @@ def credentials_in(path: str) -> list[str]:
 
 
 def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
-    """The programs on the search path that lead to a file which commands do not see."""
+    """The programs on the search path that commands do not see, or that lead to a file which they do not see."""
     visible = tuple(shown)
 
     def is_hidden(path: str) -> bool:
@@ -209,7 +214,9 @@ def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
                 entry.path
                 for entry in os.scandir(directory)
                 if entry.is_file()
-                and (is_hidden(real_path(entry.path)) or is_hidden(_interpreter(entry.path)))
+                and any(
+                    map(is_hidden, (directory, real_path(entry.path), _interpreter(entry.path)))
+                )
             ]
     return sorted(found)
 
@@ -225,9 +232,9 @@ def _behind_links(
 ) -> tuple[str, ...]:
     """What the links to programs in a directory lead to: the installation, or the file alone."""
     links = [entry.path for entry in os.scandir(directory) if entry.is_symlink()]
-    # Hardly a file with keys is one that can be executed.
-    programs = (_target(link, writable, known) for link in links if _is_program(link))
-    found = dict.fromkeys(_installation(each) for each in programs if each is not None)
+    # Files with keys can hardly ever be executed.
+    programs = (_way(link, writable, known) for link in links if _is_program(link))
+    found = dict.fromkeys(_installation(each[-1]) for each in programs if each is not None)
     # Most are programs of the system.
     return tuple(path for path in found if "/." in path or is_inside_any(path, EMPTIED))
 

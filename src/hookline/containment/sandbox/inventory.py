@@ -29,8 +29,8 @@ _PATIENCE = 15.0
 """Seconds to wait for another process that clears up, or makes a sandbox. Each takes a moment."""
 _ENDING = 2.0
 """Seconds to wait for the commands of a process that has died."""
-_LOOKS = 10
-"""How often a lock is looked at."""
+_LOOK = 0.01
+"""Seconds for which a lock is looked at: others who look hold it for a moment."""
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 """What reading a record raises that is none of ours."""
 _own: set[str] = set()
@@ -69,25 +69,32 @@ class Inventory:
         """
         # Not by our number: in a container, the process that is started again has the same.
         path = f"{records_directory()}/{_key(root)}-{secrets.token_hex(8)}.json"
+        record = {
+            "root": root,
+            "place": _place_of(os.fstat(held)),
+            "namespace": _namespace(),
+            "known": known,
+            "changed_at": times,
+            "named": [*named],
+            "links": links,
+            "alone": alone,
+        }
         with _unless_full():
             os.makedirs(records_directory(), 0o700, exist_ok=True)
             # New, and not truncated: ext4 writes a file to disk that was, as soon as it is closed.
             begun = path.removesuffix(".json")
             fd = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            record = {
-                "root": root,
-                "place": _place_of(os.fstat(held)),
-                "known": known,
-                "changed_at": times,
-                "named": [*named],
-                "links": links,
-                "alone": alone,
-            }
-            _write_whole(fd, json.dumps(record).encode())
-            _own.add(path)
-            os.rename(begun, path)  # others see it when it is written
-            return cls(path, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                _write(fd, json.dumps(record).encode())
+                _own.add(path)
+                os.rename(begun, path)  # others see it when it is written
+                return cls(path, fd)
+            except BaseException:
+                _own.discard(path)
+                os.close(fd)
+                _remove(begun)
+                raise
         return None
 
     def note_first(self, pid: int) -> None:
@@ -99,10 +106,12 @@ class Inventory:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             fd = os.open(_processes_file(self._path), flags, _MODE)
             try:
-                line, before = f"{pid} {start}\n".encode(), os.fstat(fd).st_size
-                if os.write(fd, line) != len(line):
+                before = os.fstat(fd).st_size
+                try:
+                    _write(fd, f"{pid} {start}\n".encode())
+                except OSError:
                     os.ftruncate(fd, before)
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    raise
             finally:
                 os.close(fd)
 
@@ -122,6 +131,7 @@ class SandboxRecord(NamedTuple):
 
     path: str
     root: str
+    """Empty if it was moved or removed, so that its commands may be anywhere."""
     known: dict[str, tuple[int, int, int]]
     times: dict[str, int]
     """When what was there changed last."""
@@ -154,7 +164,7 @@ def records() -> Iterator[SandboxRecord]:
 
 
 def _read(path: str) -> SandboxRecord | None:
-    """One record; None if there is nothing in it, or nothing of ours."""
+    """One record; None if it is none of ours."""
     identity = identity_of(os.stat(path))
     known = _of_dead.get(path)
     if known is not None and known[0] == identity:
@@ -165,16 +175,14 @@ def _read(path: str) -> SandboxRecord | None:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             is_alive = True
-        text = file.read()
+        kept = json.loads(file.read())
     is_alive = is_alive or _has_processes(path)
-    if not text:  # it could not be written, so its commands may be anywhere
-        return _ANYWHERE._replace(path=path) if is_alive else None
-    kept = json.loads(text)
-    if is_alive and not _is_there(kept["root"], kept.get("place")):
-        return _ANYWHERE._replace(path=path, alone=kept.get("alone", False) is True)
+    # On another machine with the same home, or in another container, other directories have these paths.
+    is_here = kept.get("namespace") == _namespace()
+    is_moved = is_alive and is_here and not _is_there(kept["root"], kept.get("place"))
     record = SandboxRecord(
         path=path,
-        root=kept["root"],
+        root="" if is_moved else kept["root"],
         known={name: tuple(each) for name, each in kept["known"].items()},
         times=kept.get("changed_at", {}),
         named=kept.get("named", []),
@@ -189,20 +197,17 @@ def _read(path: str) -> SandboxRecord | None:
     return record
 
 
-_ANYWHERE = SandboxRecord(
-    path="", root="", known={}, times={}, named=[], links={}, alone=False, is_alive=True
-)
-"""What is assumed of a process that has written nothing down."""
+def _write(fd: int, content: bytes) -> None:
+    """Write all of it: a part of a record would be taken for a damaged one."""
+    if os.write(fd, content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _write_whole(fd: int, content: bytes) -> None:
-    """Write all of a record, or nothing: a part would be taken for a damaged one."""
-    try:
-        if os.write(fd, content) == len(content):
-            return
-    except OSError:  # the disk is full
-        pass
-    os.ftruncate(fd, 0)
+def _namespace() -> list[str]:
+    """What decides which directory a path leads to: the machine since its start, and the table of mounts."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return [file.read().strip(), os.readlink("/proc/self/ns/mnt")]
+    return []
 
 
 def _processes_file(record: str) -> str:
@@ -226,10 +231,15 @@ def _has_processes(record: str) -> bool:
 
 def _start_of(pid: str) -> str:
     """When a process began, so that it is not taken for a later one of that number; empty if it is gone."""
+    facts = facts_of_process(pid)
+    return "" if not facts or facts[0] in "ZX" else facts[19]
+
+
+def facts_of_process(pid: int | str) -> list[str]:
+    """What the kernel says of a process behind its name: its state first; nothing if it is gone."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        facts = file.read().rpartition(")")[2].split()
-        return "" if facts[0] in "ZX" else facts[19]
-    return ""
+        return file.read().rpartition(")")[2].split()
+    return []
 
 
 def _place_of(facts: os.stat_result) -> list[int]:
@@ -271,24 +281,32 @@ def _is_inside(path: str) -> bool:
 # --- commands that run at the same time ---------------------------------------------------------------
 
 
-def hold_lock(root: str) -> int:
-    """Count a command that needs the names we hold in a directory. Returns the lock, for `give_up_lock`."""
-    until = time.monotonic() + _PATIENCE
+def _lock_within(fd: int, kind: int, seconds: float) -> bool:
+    """Lock what is open; False if another has locked it for so long. An `OSError` where there are no locks."""
+    until = time.monotonic() + seconds
     while True:
-        fd = _open_lock(root)
         try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if os.fstat(fd).st_nlink:  # else another process has removed it meanwhile
-                return fd
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             if time.monotonic() > until:
-                os.close(fd)
-                raise SandboxError(
-                    f"another program keeps '{root}' locked.",
-                    remedy="Find out which, with `lslocks`.",
-                ) from None
+                return False
+        time.sleep(0.001)
+
+
+def hold_lock(root: str) -> int:
+    """Count a command that needs the names we hold in a directory. Returns the lock, for `give_up_lock`."""
+    while True:
+        fd, is_locked = _open_lock(root), True
+        with contextlib.suppress(OSError):  # a file system without locks
+            is_locked = _lock_within(fd, fcntl.LOCK_SH, _PATIENCE)
+        if is_locked and os.fstat(fd).st_nlink:  # else another process has removed it meanwhile
+            return fd
         os.close(fd)
-        time.sleep(0.002)
+        if not is_locked:
+            raise SandboxError(
+                f"another program keeps '{root}' locked.", remedy="Find out which, with `lslocks`."
+            )
 
 
 def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
@@ -299,7 +317,7 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(_lock_path(root))
-    except BlockingIOError:
+    except OSError:  # another command needs them, or may: the file system has no locks
         pass
     finally:
         os.close(fd)
@@ -308,31 +326,28 @@ def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
 class StartLock:
     """Lets one sandbox of this user be made at a time: what runs meanwhile ran before.
 
-    It is on the directory of our records. Where that is missing and cannot be made, nobody has it.
+    It is on the directory of our records. Where that is missing and cannot be made, or cannot be locked, nobody has it.
 
-    Who has it, and finds that no command runs, knows that none begins to run before it is given back: everybody comes
-    here first, after writing a record.
+    Everybody writes a record and then comes here. So while we have it and no record says that a command runs, none
+    begins to run.
     """
 
     def __init__(self) -> None:
         self._fd: int | None = None
-        path, until = records_directory(), time.monotonic() + _PATIENCE
+        path = records_directory()
         with contextlib.suppress(OSError):
             os.makedirs(path, 0o700, exist_ok=True)
             if os.access(path, os.W_OK):  # else nobody has a record there
                 self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        while self._fd is not None:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > until:
+                is_ours = _lock_within(self._fd, fcntl.LOCK_EX, _PATIENCE)
+                if not is_ours:
                     self.give_back()
                     raise SandboxError(
                         f"another process keeps '{path}' locked.",
                         remedy="Find out which, with `lslocks`. Was it stopped while it started a command?",
-                    ) from None
-            time.sleep(0.001)
+                    )
+                return
+        self.give_back()
 
     @property
     def is_held(self) -> bool:
@@ -342,7 +357,9 @@ class StartLock:
     def give_back(self) -> None:
         """Let others have it. May be called again."""
         if self._fd is not None:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)  # a process that was forked meanwhile has it too
+            # A process that was forked meanwhile has it too. A file system may have no locks.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
             self._fd = None
 
@@ -359,12 +376,7 @@ def _is_locked(directory: str) -> bool:
     except OSError:  # closed to us, so none of our commands works there
         return False
     try:
-        for _ in range(_LOOKS):  # others who look hold it for a moment
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return False
-            time.sleep(0.001)
-        return True
+        return not _lock_within(fd, fcntl.LOCK_EX, _LOOK)
     except OSError:  # a file system without locks
         return False
     finally:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hookline.containment.sandbox.paths import outermost
 from hookline.containment.sandbox.quarantine import in_directory, move_aside, open_to_us
+from hookline.errors import SandboxError
 
 _ARGUMENTS = {
     **dict.fromkeys(
@@ -25,7 +26,16 @@ _OF_DIRECTORIES = ("--tmpfs", "--dev", "--proc")
 
 def prepare_mount_points(options: Sequence[str], inside: str, directory: str) -> None:
     """Make what is mounted below `inside`, in the directory that is mounted there."""
-    kinds = dict(_destinations(options))
+    try:
+        _make_all(dict(_destinations(options)), inside, directory)
+    except OSError as error:
+        raise SandboxError(
+            f"'{directory}', which commands see as {inside}, cannot be prepared ({error.strerror}).",
+            remedy="Nothing was run. Make room there, or name another directory with tmp=.",
+        ) from None
+
+
+def _make_all(kinds: Mapping[str, bool | None], inside: str, directory: str) -> None:
     below = [path for path in kinds if path.startswith(f"{inside}/")]
     for path in outermost(below):
         name = os.path.relpath(path, inside)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
 from collections import Counter
@@ -17,7 +18,6 @@ from hookline.containment.links import is_below, is_inside_any, real_path
 from hookline.containment.mount_table import all_paths, second_paths
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
-    both_paths,
     credentials_in,
     dot_entry,
     entries,
@@ -29,6 +29,7 @@ from hookline.containment.sandbox.home import (
     linked_entries,
     mounted_homes,
     needed_paths,
+    shown_paths,
 )
 from hookline.containment.sandbox.inventory import records_directory
 from hookline.containment.sandbox.paths import (
@@ -103,10 +104,10 @@ class FileView:
         return needed_paths(self._writable, self._homes, env)
 
     def find_shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
-        """All that is seen although it lies in a place that is hidden: as it is, and where it leads."""
+        """All that is seen although it lies in a place that is hidden: as it is, the links, and where it leads."""
         wanted = (*self.find_named(grant), *ignore_file())
         known = tuple(self._homes)
-        named = (each for path in wanted for each in both_paths(path, self._writable, known))
+        named = (each for path in wanted for each in shown_paths(path, self._writable, known))
         return sorted({*needed, *named} - {"/"})
 
     def find_named(self, grant: SandboxGrant) -> list[str]:
@@ -221,7 +222,7 @@ class MountPlan:
 
     def _unchanged_entry(self, path: str) -> Iterator[str]:
         """An entry of a directory that was replaced: links as links."""
-        if not self._can_be_reached(os.path.dirname(path)):
+        if not self._can_be_covered(path):
             return
         try:
             mode = os.lstat(path).st_mode
@@ -234,13 +235,10 @@ class MountPlan:
             yield from ("--ro-bind-try", path, path)
 
     def _can_be_covered(self, path: str) -> bool:
-        return self._can_be_reached(os.path.dirname(path))
-
-    def _can_be_reached(self, directory: str) -> bool:
-        """Whether a command of ours could reach what is in a directory, and bubblewrap can mount something there."""
+        """Whether a command of ours could reach a path, and bubblewrap can mount something there."""
+        directory = os.path.dirname(path)
         if directory not in self._reached:
-            above = os.path.dirname(directory)
-            is_reached = above == directory or self._can_be_reached(above)
+            is_reached = directory == os.path.dirname(directory) or self._can_be_covered(directory)
             self._reached[directory] = is_reached and _can_be_entered(directory)
         return self._reached[directory]
 
@@ -297,9 +295,8 @@ class MountPlan:
         try:
             if stat.S_ISDIR(os.stat(path).st_mode):
                 return False
-        except (
-            PermissionError
-        ):  # a command that runs may have closed a directory on the way, for now
+        except PermissionError:
+            # A command that runs may have closed a directory on the way, for now.
             return True
         except OSError:
             return False
@@ -352,9 +349,9 @@ class MountPlan:
             if path in self._shown:
                 continue
             yield from self._cover(path, sealed=False)
-            for inner in self._shown:
-                if inner.startswith(f"{path}/"):
-                    yield from self._unchanged_entry(inner)
+            # What lies behind a link is found by the link.
+            for inner in outermost(each for each in self._shown if each.startswith(f"{path}/")):
+                yield from self._unchanged_entry(inner)
 
     def _secrets(self) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
@@ -371,7 +368,7 @@ class MountPlan:
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
         found += self._linked_credentials()
-        for each in self._needed:
+        for each in itertools.filterfalse(os.path.islink, self._needed):
             inside = map(real_path, credentials_in(each))
             found += [path for path in inside if not is_inside_any(path, named)]
         return outermost(found)
@@ -450,7 +447,7 @@ def open_null_device() -> int:
 def refuse_reachable(writable: Iterable[str]) -> None:
     """Refuse to run if commands can write where files are that we use ourselves, and that we mount for commands.
 
-    Not in the directory of our state, which they cannot change. But nothing may be possible there.
+    They cannot in the directory of our state. But ours are elsewhere if it is read-only, or can have no devices.
     """
     state = real_path(state_directory(os.environ))
     used = {os.path.dirname(each) for each in (empty_file(), *own_devices().values())}

@@ -72,7 +72,7 @@ class Protection:
         self._socket = -1
         """The first socket by which we hold a name, held open."""
         self._ours: set[tuple[str, int]] = set()
-        """What we have made, or a process that died, by path and kind."""
+        """What holds a name or the way to it, made by us or by a process that died: path and kind."""
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: what they hold is protected or hidden, and must not be moved."""
         self.kept: list[str] = []
@@ -86,7 +86,9 @@ class Protection:
 
     def note_first(self, pid: int) -> None:
         """The first process of the command, which the others do not outlive."""
-        self._tree.note_first(pid)
+        # Not by the tree: a scan may hold its lock for seconds, and the event loop waits for us.
+        if self.visit is not None and self.visit.inventory is not None:
+            self.visit.inventory.note_first(pid)
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""
@@ -169,9 +171,8 @@ class Protection:
             is_inside = is_inside or name in VERSION_CONTROL or place in gits
             if is_inside or (name in RUN_BELOW and depth == len(above)):
                 self.pinned.append(self._at(place))
-        if gits.get(
-            "/".join(above) or "."
-        ):  # it is known by these, so a command must not move them away
+        # It is known by these, so a command must not move them away.
+        if gits.get("/".join(above) or "."):
             known_by = (self._at("/".join((*above, name))) for name in ("objects", "refs"))
             self.pinned += filter(_is_directory, known_by)
 

@@ -118,9 +118,8 @@ def _test_place() -> str:
 
     Not in the directory of our state, where no command can be let write, and so none of the test.
     """
-    used = all_paths(
-        *filter(None, used_roots())
-    )  # beside a command whose place is not known none is made
+    # Beside a command whose place is not known no sandbox is made.
+    used = all_paths(*filter(None, used_roots()))
     for place in ("/tmp", tempfile.gettempdir(), "/var/tmp"):
         if os.access(place, os.W_OK) and not is_inside_any(real_path(place), used):
             return place
@@ -170,9 +169,8 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     view = replace(FileView.of(root, paths), has_homes=False)
     try:
         arrangement = Arrangement(view, job)
-    except (
-        SandboxError
-    ) as error:  # it says nothing of bubblewrap: there was no room for what it needs, say
+    except SandboxError as error:
+        # It says nothing of bubblewrap: there was no room for what it needs, say.
         raise UntestedSandboxError(error.message, remedy=error.remedy) from None
     try:
         code, said, complaint = _run(arrangement)
@@ -198,7 +196,7 @@ def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
     ):
         standard = (nothing.fileno(), output.fileno(), errors.fileno())
         process = start_program(arrangement.argv, {}, "/", standard, pass_fds=arrangement.fds)
-        arrangement.go()
+        arrangement.start_inside()
         until = time.monotonic() + _SECONDS
         try:
             while (code := process.poll()) is None and time.monotonic() < until:

@@ -10,6 +10,9 @@ EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
 """Directories of the system. What is in them is not replaced by anything, also where one is somebody's home."""
 
+STORES = ("/gnu/store", "/nix/store")
+"""Where Guix and Nix put what they install. Everybody can read it, and it never changes."""
+
 HELD = names_in(
     """
     .husky .envrc .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json

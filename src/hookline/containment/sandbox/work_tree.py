@@ -107,6 +107,8 @@ class TreeVisit:
     """Files that have a name outside too and could not be copied, or directories with many of them."""
     moved: list[str] = field(default_factory=list)
     """The new paths of what was moved aside."""
+    inventory: Inventory | None = None
+    """The record of the directory, as long as the command runs."""
 
 
 class WorkTree:
@@ -201,6 +203,7 @@ class WorkTree:
             visit.env_files = self._index.env_files()
             visit.closed = self._index.find_closed()
             visit.shared = self.shared
+            visit.inventory = self._inventory
             self._visits.append(visit)
         return visit
 
@@ -243,12 +246,6 @@ class WorkTree:
         except BaseException:
             self._end(is_checked=True)
             raise
-
-    def note_first(self, pid: int) -> None:
-        """The first process of a command that runs here."""
-        with self._lock:
-            if self._inventory is not None:
-                self._inventory.note_first(pid)
 
     def _end(self, is_checked: bool) -> None:
         """The last command has ended. What could not be checked is checked before the next one, by the record."""
@@ -578,9 +575,8 @@ class WorkTree:
             if len(seen) > _MOST_NAMED:
                 raise _too_many(self.root, seen)
             *links, target = ways = links_and_target(path)
-            if ".." in target.split(
-                "/"
-            ):  # no program gets there, but a command could make the way shorter
+            # No program gets there, but a command could make the way shorter.
+            if ".." in target.split("/"):
                 raise SandboxError(
                     f"'{printable(path)}' leads through more than {MOST_LINKS} links, so it is not known what others "
                     "run or obey there.",
@@ -772,9 +768,7 @@ class WorkTree:
             return True
         if not facts.st_mode & stat.S_ISVTX:
             return False
-        with contextlib.suppress(
-            OSError
-        ):  # a directory of the user's that cannot be listed is none
+        with contextlib.suppress(OSError):  # a user's directory that cannot be listed is none
             return names_in(self.root, path) == []
         return False
 

@@ -28,6 +28,10 @@ PRIVILEGE = frozenset(
 )
 _OTHER_USER = re.compile(r"--[re]+[ug]")
 """How the options of setpriv begin that change the user or the group."""
+_PLAIN_OPTIONS = frozenset(
+    "--no-new-privs --nnp --clear-groups --keep-groups --init-groups --reset-env".split()
+)
+"""Those of setpriv that take no value."""
 _DOWN = frozenset("shutdown reboot halt poweroff telinit".split())
 _DISKS = frozenset(
     "wipefs fdisk sfdisk cfdisk gdisk sgdisk parted blkdiscard mkswap mke2fs newfs".split()
@@ -95,10 +99,10 @@ def find_denied(argv: Sequence[str], location: Location) -> str | None:
     name, words = name_of(argv), argv[1:]
     if name in PRIVILEGE:
         return f"{name} gives it the rights of another user"
-    if name == "setpriv" and any(map(_OTHER_USER.match, words)):
+    if name == "setpriv" and _sets_user(words):
         return "setpriv gives it the rights of another user"
     if name == "chroot":
-        return "it has another root directory"
+        return "chroot runs it in another root directory"
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "1", "6", "S"}):
         return "it stops the machine"
     if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
@@ -112,6 +116,18 @@ def find_denied(argv: Sequence[str], location: Location) -> str | None:
         if is_protected(target, location) or is_device(target, location):
             return f"it writes to {target}"
     return _check_git_config(words) if name == "git" else None
+
+
+def _sets_user(words: Sequence[str]) -> bool:
+    """Whether setpriv changes the user or the group. What follows its own options is for the program that it runs."""
+    may_be_value = False
+    for word in words:
+        if _OTHER_USER.match(word):
+            return True
+        if word == "--" or not (word.startswith("-") or may_be_value):
+            return False
+        may_be_value = word.startswith("-") and "=" not in word and word not in _PLAIN_OPTIONS
+    return False
 
 
 def is_network(path: str) -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from hookline.containment.links import is_below, real_path
+from hookline.own_directories import home, state_directory
 from hookline.secret_tables import (
     COPY_ENDING,
     INSTALLATIONS,
@@ -33,9 +34,7 @@ _OF_PROCESS = frozenset(
     schedstat smaps smaps_rollup stat statm status uid_map gid_map wchan
     """.split()
 )
-_OUTPUT = ".local/state/hookline/tmp"
-"""Where output is that is too long for the model, which reads it there."""
-_PLAIN_IN_HOME = tuple(tuple(path.lower().split("/")) for path in (*INSTALLATIONS, _OUTPUT))
+_PLAIN_IN_HOME = tuple(tuple(path.lower().split("/")) for path in INSTALLATIONS)
 _WHOLE_PLACES = frozenset(
     """
     / ~ /root /home /Users /etc /proc /var /run /etc/ssh /etc/ssl /etc/letsencrypt /etc/kubernetes /run/user ~/.config
@@ -106,7 +105,10 @@ def _is_secret_file_name(name: str) -> bool:
 def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
     names = _hidden_in_home(whole, parts)
-    return bool(names) and not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
+    # The model reads output there that is too long for it.
+    output = os.path.relpath(f"{state_directory(os.environ)}/tmp", home(os.environ))
+    plain = (*_PLAIN_IN_HOME, tuple(output.lower().split("/")))
+    return bool(names) and not any(tuple(names[: len(each)]) == each for each in plain)
 
 
 def _hidden_in_home(whole: str, parts: list[str]) -> list[str]:
