@@ -318,6 +318,7 @@ try:
     jail.read_bytes("runs.db")
 except FileKindError:
     print("refused", flush=True)
+assert locked_files.keep_if_locked(os.open(sys.argv[1], os.O_RDONLY))
 before = opened()
 other = ThreadPoolExecutor(1)
 other.submit(locked_files._lock.acquire).result()
