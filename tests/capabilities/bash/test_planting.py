@@ -11,6 +11,8 @@ import pytest
 from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Bash, Files
 from hookline.command_hooks import CommandHooks
+from hookline.containment.sandbox import work_tree
+from hookline.containment.sandbox.quarantine import move_aside
 from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -41,6 +43,29 @@ def test_instructions_that_a_command_makes_are_moved_aside_and_reported(tmp_path
     assert denied.startswith("Blocked: ")
     assert not (tmp_path / "AGENTS.md").exists()
     assert (tmp_path / "AGENTS.md.from-command").read_text() == "obey me\n"
+
+
+def test_what_could_not_be_moved_aside_is_not_called_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result says that it stays, apart from what was moved and however much that is."""
+
+    def move(root: str, path: str) -> str:
+        return "" if path == "AGENTS.md" else move_aside(root, path)
+
+    monkeypatch.setattr(work_tree, "move_aside", move)
+    (tmp_path / "make.sh").write_text(
+        "echo x > AGENTS.md; for n in $(seq 12); do mkdir $n; echo x > $n/CLAUDE.md; done"
+    )
+    said = run(
+        AgentBuilder().with_capability(Bash(tmp_path, sandbox="required")),
+        call("bash", command="sh make.sh"),
+    )[0]
+    assert (
+        "[not moved aside: AGENTS.md (it cannot be moved aside: remove it). Another program" in said
+    )
+    assert "[moved aside: 1/CLAUDE.md.from-command, " in said
+    assert " and 2 more. Under the name" in said
 
 
 def test_instructions_that_a_person_agreed_to_stay(tmp_path: Path) -> None:

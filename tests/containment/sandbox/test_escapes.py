@@ -364,6 +364,35 @@ def test_a_file_cannot_be_leased(place: Place) -> None:
     assert "Operation not permitted" in seen.text
 
 
+FILE_SYSTEM_REQUESTS = {
+    "BTRFS_IOC_SNAP_CREATE": 0x50009401,
+    "BTRFS_IOC_SUBVOL_CREATE": 0x5000940E,
+    "BTRFS_IOC_SNAP_CREATE_V2": 0x50009417,
+    "BTRFS_IOC_SUBVOL_CREATE_V2": 0x50009418,
+    "BTRFS_IOC_SUBVOL_SETFLAGS": 0x4008941A,
+    "BCH_IOCTL_SUBVOLUME_CREATE": 0x4020BC10,
+    "XFS_IOC_SWAPEXT": 0xC0C0586D,
+    "FS_IOC_SETFLAGS": 0x40086602,
+}
+
+
+def test_file_systems_make_no_snapshots_and_copy_files(place: Place) -> None:
+    """The filter refuses each request that changes one; a copy, and a look at flags, get the file system's answer."""
+    said = place.run_python(f"""
+import fcntl, os
+one, other = open("one", "w"), open("other", "w")
+def ask(request, argument):
+    try:
+        fcntl.ioctl(one, request, argument)
+    except OSError as error:
+        return os.strerror(error.errno)
+    return "done"
+print({{ask(request, bytes(256)) for request in {[*FILE_SYSTEM_REQUESTS.values()]}}})
+print("Operation not permitted" in (ask(0x40049409, other.fileno()), ask(0x80086601, bytes(8))))
+""").text
+    assert said.splitlines() == ["{'Operation not permitted'}", "False"]
+
+
 def test_calls_of_another_dialect_end_the_process(place: Place) -> None:
     """The x32 numbers of the same calls would go around the filter."""
     if os.uname().machine != "x86_64":

@@ -679,6 +679,21 @@ def test_a_pointer_that_is_too_long_is_not_followed_step_by_step(
     assert sum(counter.call_count for counter in calls.values()) < 10
 
 
+@pytest.mark.parametrize("names", [["b"] * 103, ["b" * 250] * 13], ids=["deep", "long"])
+def test_a_closed_directory_that_is_too_deep_is_moved_and_looked_into(
+    place: Place, names: list[str]
+) -> None:
+    """The index of a repository at the top may lead there: git would run what is in it."""
+    deep = "/".join(names)
+    ran = place.run(
+        f"mkdir -p {deep}/sub; git init -q {deep}/sub; git -C {deep}/sub config core.fsmonitor x; "
+        f"cd {deep}; for i in 1 2 3 4; do chmod 555 .; cd ..; done"
+    )
+    top, config = ran.set_aside
+    assert top.startswith("deep.from-command-")
+    assert config == f"{top}/{names[0]}/sub/.git/config.from-command"
+
+
 def test_the_length_of_a_path_is_counted_in_bytes(tmp_path: Path) -> None:
     """The kernel does so; a directory beyond what it takes is moved to the top and looked into."""
     ran = Sandbox(tmp_path, "required").run_sync(

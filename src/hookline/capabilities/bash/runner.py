@@ -24,6 +24,7 @@ from hookline.capabilities.bash.output import (
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.containment.sandbox import Place, emptied_directories, is_inside_any
+from hookline.containment.sandbox.command import NOT_MOVED
 from hookline.errors import SandboxError, ToolError, UsageError
 from hookline.state import ToolResult
 from hookline.tools import ToolContext
@@ -382,15 +383,26 @@ def status(one: BackgroundCommand) -> str:
 
 
 def describe_moved_files(running: RunningCommand) -> str:
-    """A note about files that were moved aside, because other programs would run or obey them."""
-    moved = running.set_aside
-    if not moved:
-        return ""
-    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
-    return (
-        f"\n[moved aside: {', '.join(moved[:_NAMED])}{more}. Under the name it was given, another program or agent "
-        "would run or obey it. Tell the user, who may rename it; or write it with a tool that asks]"
-    )
+    """A note about files that were moved aside, because other programs would run or obey them, and those that stay."""
+    stay = dict.fromkeys(path for path in running.set_aside if path.endswith(NOT_MOVED))
+    moved = [path for path in running.set_aside if path not in stay]
+    note = ""
+    if stay:
+        note += (
+            f"\n[not moved aside: {_name([*stay])}. Another program or agent would run or obey what is there. Tell the "
+            "user at once]"
+        )
+    if moved:
+        note += (
+            f"\n[moved aside: {_name(moved)}. Under the name it was given, another program or agent would run or obey "
+            "it. Tell the user, who may rename it; or write it with a tool that asks]"
+        )
+    return note
+
+
+def _name(paths: list[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more
 
 
 def new_output(one: BackgroundCommand) -> str:

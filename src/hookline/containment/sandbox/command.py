@@ -67,6 +67,10 @@ class Job:
     pass_fds: tuple[int, ...] = ()
 
 
+NOT_MOVED = " (it cannot be moved aside: remove it)"
+"""What is said after the path of what keeps its name."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommandResult:
     """The result of a command."""
@@ -84,7 +88,8 @@ class CommandResult:
     place: Place
     """Where it ran."""
     set_aside: tuple[str, ...] = ()
-    """The new paths of files that it made and others would have run or obeyed, as `AGENTS.md.from-command`."""
+    """The new paths of files that it made and others would have run or obeyed, as `AGENTS.md.from-command`. One that
+    ends with `NOT_MOVED` is still there."""
 
     @property
     def text(self) -> str:

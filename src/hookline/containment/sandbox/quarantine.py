@@ -14,11 +14,12 @@ import re
 import secrets
 import stat
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeVar
 
 from hookline.containment.openat2 import NO_SYMLINKS, is_available, openat2
+from hookline.containment.sandbox.paths import prefixes
 from hookline.errors import SandboxError
 
 T = TypeVar("T")
@@ -128,7 +129,7 @@ def names_in(root: str, path: str) -> list[str] | None:
 
 
 def move_aside(root: str, path: str) -> str:
-    """Rename what is there, and give its new path; empty if it cannot be renamed. Then nobody can read it any more."""
+    """Rename what is there, and give its new path; empty if it cannot be renamed: then it is closed to all but root."""
     for act in (_move, _move_from_closed):
         with contextlib.suppress(OSError):
             if name := in_directory(root, path, act):
@@ -138,20 +139,25 @@ def move_aside(root: str, path: str) -> str:
     return ""
 
 
-def move_to_top(root: str, path: str) -> str:
-    """Move a directory that is too deep to the top of the tree, and give its new name; empty if that fails."""
+def move_up(root: str, path: str) -> str:
+    """Move a directory that is too deep to the top of the tree, and give its new path; empty if that fails.
+
+    Where it cannot get there, as from another mount, it is moved as near to the top as it can. One that cannot be
+    moved, as a mount, is moved with the directory that it is in. Nobody can foresee the new name, so no index of git
+    leads there. What stays is closed to all but root.
+    """
     name = f"deep{ASIDE}-{secrets.token_hex(4)}"
-
-    def move(old: str, directory: int) -> str:
-        top = _open_way(root)
-        try:
-            os.rename(old, name, src_dir_fd=directory, dst_dir_fd=top)
-        finally:
-            os.close(top)
-        return name
-
+    moved = path
+    while moved:
+        way = os.path.dirname(moved)
+        for new in (os.path.join(above, name) for above in ("", *prefixes(way))):
+            if (new.count("/"), len(new)) < (moved.count("/"), len(moved)):
+                with contextlib.suppress(OSError):
+                    # If it is gone, what it was in stays where it is.
+                    return new if in_directory(root, moved, _move_to, f"{root}/{new}") else ""
+        moved = way
     with contextlib.suppress(OSError):
-        return in_directory(root, path, move) or ""
+        in_directory(root, path, _close)
     return ""
 
 
@@ -168,13 +174,37 @@ def open_to_us(path: str, needed: int) -> None:
 
 
 def _open_to_us(name: str, directory: int, needed: int) -> None:
-    fd = os.open(name, _WAY, dir_fd=directory)
+    with _closing(os.open(name, _WAY, dir_fd=directory)) as fd:
+        _add_rights(fd, needed)
+
+
+@contextlib.contextmanager
+def _closing(fd: int) -> Iterator[int]:
     try:
-        facts = os.fstat(fd)
-        if facts.st_uid == os.geteuid() and facts.st_mode & needed != needed:
-            os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(facts.st_mode) | needed)
+        yield fd
     finally:
         os.close(fd)
+
+
+def _add_rights(directory: int, needed: int) -> int | None:
+    """Give ourselves rights to a directory of our own that is held open, and say what its mode was if that changed."""
+    facts = os.fstat(directory)
+    if facts.st_uid != os.geteuid() or facts.st_mode & needed == needed:
+        return None
+    mode = stat.S_IMODE(facts.st_mode)
+    os.chmod(f"/proc/self/fd/{directory}", mode | needed)
+    return mode
+
+
+@contextlib.contextmanager
+def _writable(directory: int) -> Iterator[None]:
+    """Let a directory of ours be written meanwhile: a command may have closed it."""
+    mode = _add_rights(directory, stat.S_IRWXU)
+    try:
+        yield
+    finally:
+        if mode is not None:
+            os.chmod(f"/proc/self/fd/{directory}", mode)
 
 
 def _facts(name: str, directory: int) -> os.stat_result:
@@ -212,17 +242,28 @@ def _content(name: str, directory: int, most: int) -> bytes | None:
 
 
 def _list_names(name: str, directory: int) -> list[str]:
-    fd = os.open(name, _DIRECTORY, dir_fd=directory)
-    try:
+    with _closing(os.open(name, _DIRECTORY, dir_fd=directory)) as fd:
         return os.listdir(fd)
-    finally:
-        os.close(fd)
 
 
 def _move_from_closed(name: str, directory: int) -> str:
-    """The same in a directory of ours that cannot be written: a command may have closed it."""
-    _open_to_us(".", directory, stat.S_IRWXU)
-    return _move(name, directory)
+    """The same in a directory of ours that cannot be written."""
+    with _writable(directory):
+        return _move(name, directory)
+
+
+def _move_to(name: str, directory: int, new: str) -> bool:
+    """Move a directory to another one. Its `..` changes, so it must be writable itself."""
+    to, _, last = new.rpartition("/")
+    with (
+        _writable(directory),
+        _closing(os.open(name, _WAY, dir_fd=directory)) as moved,
+        _writable(moved),
+        _closing(_open_way(to)) as top,
+        _writable(top),
+    ):
+        os.rename(name, last, src_dir_fd=directory, dst_dir_fd=top)
+    return True
 
 
 def _move(name: str, directory: int) -> str:
@@ -238,8 +279,6 @@ def _move(name: str, directory: int) -> str:
 
 
 def _close(name: str, directory: int) -> None:
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
-    try:
+    """Take the rights to it from everybody but root."""
+    with _closing(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)) as fd:
         os.chmod(f"/proc/self/fd/{fd}", 0)
-    finally:
-        os.close(fd)

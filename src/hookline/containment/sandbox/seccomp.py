@@ -17,7 +17,7 @@ from functools import cache
 
 from hookline.errors import SandboxError
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERROR, _REPORT = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _EPERM, _ENOSYS = 1, 38
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
@@ -62,11 +62,13 @@ _CONNECTED_TYPES = (1, 5)
 _TYPE_MASK = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: they type into the terminal of whoever started us."""
-_MOVES_CONTENT = (0xC028660F,)
-"""EXT4_IOC_MOVE_EXT: it puts other content into a file, and no time shows it."""
-_NAME_CHANGES = (0x800C6613, 0xC0506617, 0xC0406618, 0xC0406619, 0x40086602, 0x401C5820)
-"""Encryption policies and keys, and the flags of a directory, among them its letter case. With these, a file could have
-another name later than when we look: an encrypted name can be read once somebody adds the key."""
+_OF_FILE_SYSTEMS = (0x5800, 0x6600, 0x9400, 0xBC00, 0xF500)
+"""Kinds of `ioctl`: of XFS, of ext4 and most others, of btrfs, bcachefs and F2FS. Among them are keys and flags by
+which a file has another name later, content that is exchanged while no time shows it, snapshots, which show what a
+mount hides, and read-only subvolumes, from which nothing can be moved aside. A list of what is refused had gaps."""
+_KIND = 0xFF00
+_READS_AND_COPIES = (0x80086601, 0x801C581F, 0xC020660B, 0x40049409, 0x4020940D, 0xC0189436)
+"""Of these kinds: flags and extents that are read, FICLONE, FICLONERANGE and FIDEDUPERANGE."""
 _LEASE = (1024, 1040)
 """F_SETLEASE and F_SETDELEG: with one, the next program that opens the file waits for up to 45 seconds."""
 _PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
@@ -120,7 +122,8 @@ MACHINES = {
 }
 """By the name that `platform.machine()` gives them."""
 
-Block = list[tuple[int, int, int, int]]
+Step = tuple[int, int, int, int]
+Block = list[Step]
 
 
 @cache
@@ -179,7 +182,7 @@ def _named_rules() -> Iterator[tuple[str, Block]]:
     yield "socket", _only(0, _INTERNET)
     yield "socketpair", _connected_pairs()
     yield "clone", _no_bits(0, _NEW_NAMESPACES)
-    yield "ioctl", _none_of(1, (*_TERMINAL_INPUT, *_NAME_CHANGES, *_MOVES_CONTENT))
+    yield "ioctl", _file_systems_as_they_are()
     yield "fcntl", _none_of(1, _LEASE)
     yield "personality", _only(0, _PERSONALITIES)
     for name, mode in _CHANGE_MODE:
@@ -195,16 +198,27 @@ def _named_rules() -> Iterator[tuple[str, Block]]:
 
 
 def _only(argument: int, allowed: tuple[int, ...]) -> Block:
-    return [_argument(argument), *_skip_if_one_of(allowed), _refuse(), _allow()]
+    return [_argument(argument), *_if_one_of(allowed, _allow()), _refuse()]
 
 
 def _none_of(argument: int, refused: tuple[int, ...]) -> Block:
-    return [_argument(argument), *_skip_if_one_of(refused), _allow(), _refuse()]
+    return [_argument(argument), *_if_one_of(refused, _refuse()), _allow()]
 
 
-def _skip_if_one_of(values: tuple[int, ...]) -> Block:
-    """Skip the next step if what is loaded is one of these."""
-    return [(_EQUAL, len(values) - each, 0, value) for each, value in enumerate(values)]
+def _file_systems_as_they_are() -> Block:
+    return [
+        _argument(1),
+        *_if_one_of(_TERMINAL_INPUT, _refuse()),
+        *_if_one_of(_READS_AND_COPIES, _allow()),
+        (_AND, 0, 0, _KIND),
+        *_if_one_of(_OF_FILE_SYSTEMS, _refuse()),
+        _allow(),
+    ]
+
+
+def _if_one_of(values: tuple[int, ...], verdict: Step) -> Block:
+    """End with a verdict if what is loaded is one of these."""
+    return [step for value in values for step in ((_EQUAL, 0, 1, value), verdict)]
 
 
 def _no_bits(argument: int, bits: int) -> Block:
@@ -217,18 +231,18 @@ def _no_bits_if(flags: int, when: int, argument: int, bits: int) -> Block:
 
 
 def _connected_pairs() -> Block:
-    and_mask = (0x54, 0, 0, _TYPE_MASK)
-    return [_argument(1), and_mask, *_skip_if_one_of(_CONNECTED_TYPES), _refuse(), _allow()]
+    connected = _if_one_of(_CONNECTED_TYPES, _allow())
+    return [_argument(1), (_AND, 0, 0, _TYPE_MASK), *connected, _refuse()]
 
 
-def _argument(index: int) -> tuple[int, int, int, int]:
+def _argument(index: int) -> Step:
     """Load the low half of an argument: all that the kernel reads of these."""
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 
-def _allow() -> tuple[int, int, int, int]:
+def _allow() -> Step:
     return (_RETURN, 0, 0, _ALLOW)
 
 
-def _refuse() -> tuple[int, int, int, int]:
+def _refuse() -> Step:
     return (_RETURN, 0, 0, _ERROR | _EPERM)

@@ -25,6 +25,7 @@ from typing import TypeAlias
 from hookline.containment.links import MOST_LINKS, links_and_target, real_path, ways_and_target
 from hookline.containment.own_places import own_targets
 from hookline.containment.protected import RUN_BELOW, is_accepted
+from hookline.containment.sandbox.command import NOT_MOVED
 from hookline.containment.sandbox.directory_entries import listing
 from hookline.containment.sandbox.home import hidden_links, homes
 from hookline.containment.sandbox.inventory import Inventory, records
@@ -49,7 +50,7 @@ from hookline.containment.sandbox.quarantine import (
     is_directory,
     make_link,
     move_aside,
-    move_to_top,
+    move_up,
     names_in,
     open_directory,
     target_of,
@@ -682,7 +683,7 @@ class WorkTree:
             moved += self._restore_link(path, self._links[path])
         if gone:
             self._refresh(opens=True)
-        return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
+        return moved + [path + NOT_MOVED for path in self._stuck]
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
         before = self._times_before()
@@ -698,7 +699,7 @@ class WorkTree:
                 is_new = True
             if not is_new:
                 continue
-            move = move_to_top if part.check == "too-deep" else move_aside
+            move = move_up if part.check == "too-deep" else move_aside
             if new := move(self.root, part.path):
                 moved.append(new)
             elif os.path.lexists(f"{self.root}/{part.path}"):
