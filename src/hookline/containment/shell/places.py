@@ -31,10 +31,9 @@ class Places(msgspec.Struct):
 
     @classmethod
     def at(cls, cwd: str, root: str) -> Places:
-        """Begin in a directory, as seen from the work directory."""
+        """Begin in a directory, as seen from the work directory. `~` is the name of one: nobody has to expand it."""
         base = real_path(root or os.curdir)
-        where = real_path(os.path.join(base, os.path.expanduser(cwd))) if cwd else base
-        return cls(base, [where])
+        return cls(base, [real_path(os.path.join(base, cwd))])
 
     def move(self, target: str) -> bool:
         """Go to a directory; it may also turn out that bash stays. False if there are too many places by then."""
