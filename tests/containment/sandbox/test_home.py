@@ -532,6 +532,27 @@ def test_a_home_that_is_of_the_system_hides_nothing_of_it(
     assert sorted(ran.text.split()) == sorted([*names, "/dev/null", "/var/lib"])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write in /srv")
+@pytest.mark.parametrize("home_is", ["in the work directory", "of many entries"])
+def test_a_file_that_a_hidden_link_leads_to_is_hidden_where_entries_are_hidden_one_by_one(
+    home: Path, home_is: str
+) -> None:
+    """The link itself cannot be hidden. A program of the system that one leads to runs all the same."""
+    with tempfile.TemporaryDirectory(dir="/srv") as vault:
+        (Path(vault) / "netrc").write_text("a secret\n")
+        (home / ".netrc").unlink()
+        (home / ".netrc").symlink_to(Path(vault) / "netrc")
+        (home / ".shell").symlink_to("/bin/bash")
+        if home_is == "of many entries":
+            for number in range(1001):
+                (home / str(number)).touch()
+            sandbox = sandbox_of(home)
+        else:
+            sandbox = Sandbox(home.parent, "required")
+        assert sandbox.run_sync("cat ~/.netrc; echo done").text == "done\n"
+        assert (Path(vault) / "netrc").read_text() == "a secret\n"
+
+
 IN_NEW_ROOT = """
     set -e; mount -t tmpfs none "$1"; cd "$1"
     for each in /*; do

@@ -208,9 +208,11 @@ class MountPlan:
             seal = ("--perms", "0555") if sealed else ()
             # Where a link leads: a newer bubblewrap mounts nothing on a link.
             return (*self._small, *seal, "--tmpfs", real_path(path))
-        if os.path.islink(path):
-            return ()  # what it leads to is hidden where it is
-        return ("--ro-bind", empty_file(), path)
+        real = real_path(path)
+        is_elsewhere = not is_inside_any(real, (*self._roots, *self._shown))
+        if real != path and not (is_elsewhere and self._may_cover(real)):
+            return ()  # hidden where it is, or what commands work on
+        return ("--ro-bind", empty_file(), real) if self._can_be_covered(real) else ()
 
     def _cover_in_work(self, path: str) -> tuple[str, ...]:
         """The same. An empty file would be committed in the place of one that git tracks; no device is."""
