@@ -196,6 +196,24 @@ print(sandbox.can_reach({str(second / "runs.db")!r}))
     assert printed.endswith("True\n")
 
 
+def test_a_second_mount_of_a_home_hides_what_has_no_dot_too(home: Path, tmp_path: Path) -> None:
+    """`_netrc` and its like, and what links with whole paths lead to."""
+    second = tmp_path / "second"
+    for path in (second, home / "snap" / "firefox", home / "dotfiles", tmp_path / "work"):
+        path.mkdir(parents=True)
+    for name in ("_netrc", "snap/firefox/x", "dotfiles/aws"):
+        (home / name).write_text("a secret\n")
+    (home / ".awsl").symlink_to(home / "dotfiles" / "aws")
+    look = f"""
+from hookline.containment import Sandbox, SandboxPaths
+paths = SandboxPaths(show=({str(tmp_path)!r},))
+print(Sandbox({str(tmp_path / "work")!r}, "required", paths=paths).run_sync(
+    "cd {second}; cat _netrc snap/firefox/x dotfiles/aws .netrc; cat Documents/letter").text)
+"""
+    printed = in_mounts_of_its_own(BOUND, home, second, sys.executable, look)
+    assert ("a letter" in printed, "a secret" in printed) == (True, False)
+
+
 def test_a_journal_behind_a_mount_of_a_part_of_the_work_directory_is_reached(
     tmp_path: Path,
 ) -> None:

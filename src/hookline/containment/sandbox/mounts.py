@@ -368,7 +368,8 @@ class MountPlan:
             found.append(records)
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
-        for path in (each for home in self._homes for each in linked_entries(home)):
+        linked = tuple(each for home in self._homes for each in linked_entries(home))
+        for path in (*linked, *second_paths(linked)):
             is_elsewhere = not is_inside_any(path, self._roots) and path not in self._shown
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
