@@ -282,9 +282,10 @@ as the source of a program has texts over several lines."""
 _PGPASS = (
     r"(?m:^)[-+>]?[ \t]{0,4}"
     r"(?![\w./-]{0,200}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
+    r"(?:[\w./~-]{0,200}pgpass[\w.~-]{0,40}[:-])?(?:\d{1,6}[:-])?"
 )
-"""Where a line of `.pgpass` may begin: host, port, database, user, password. Lines of compilers and of `grep -n` are no
-such lines."""
+"""Where a line of `.pgpass` may begin: host, port, database, user, password. `grep` puts the name of the file and the
+number of the line before it. Lines of compilers, and of `grep` in other files, are no such lines."""
 _NO_COLUMN = r"(?![0-9a-fA-F]{4}$)"
 PLAIN_BACKSLASH = r"\\(?![\\\"'`/bfnrtux\s]|$)"
 """A backslash in a value without quotes, where it begins no escape of the text around the value."""

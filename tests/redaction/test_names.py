@@ -223,10 +223,42 @@ def test_a_line_may_be_continued_anywhere(places: set[int], end: str) -> None:
         "A=1\\nDB_PASSWORD={}\\nB=2",
     ],
 )
-@pytest.mark.parametrize("value", ["hun&ter2", "hun|ter2", "hun;ter2", "hun)ter2", "hun<2>ter"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "hun&ter2",
+        "hun|ter2",
+        "hun;ter2",
+        "hun)ter2",
+        "hun<2>ter",
+        "&hunter2",
+        "|hunter2",
+        ";hunter2",
+        "(hunter2",
+        "<hunter2",
+    ],
+)
 def test_operators_of_a_shell_in_a_value(text: str, value: str) -> None:
     """A value that is alone on its line or between quotes is redacted to its end: no shell reads it there."""
     assert redact(text.format(value)) == text.format(MARK)
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("HOME=/x\nDB_PASSWORD=correct horse\n", f"HOME=/x\nDB_PASSWORD={MARK}\n"),
+        ("DB_PASSWORD=correct horse \nHOME=/x", f"DB_PASSWORD={MARK} \nHOME=/x"),
+        ('  "DB_PASSWORD=correct horse",\n', f'  "DB_PASSWORD={MARK}",\n'),
+        ('DB_PASSWORD=ab12"horse\n', f"DB_PASSWORD={MARK}\n"),
+        ("DB_PASSWORD=hunter2 ./run --all", f"DB_PASSWORD={MARK} ./run --all"),
+        ('["-c", "DB_PASSWORD=hunter2 ./run", "x"]', f'["-c", "DB_PASSWORD={MARK} ./run", "x"]'),
+        ('"DB_PASSWORD={}",', '"DB_PASSWORD={}",'),
+        ("DB_PASSWORD=&HOME=/x", "DB_PASSWORD=&HOME=/x"),
+    ],
+)
+def test_blanks_and_quotes_in_a_value(text: str, redacted: str) -> None:
+    """They belong to it in a list of variables, and not on a command line."""
+    assert redact(text) == redacted
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from hookline.containment.shell.words import join_words
@@ -55,6 +54,6 @@ def _place(call: ToolCall, tool: object, state: AgentState) -> tuple[str, str] |
         found = whereabouts(call, state)
         return None if found is None else (str(found[0]), str(found[1]))
     named = call.args.get("cwd", "")
-    if not isinstance(named, str) or "\0" in named:
-        return None
-    return "", os.path.expanduser(named)
+    if not isinstance(named, str) or "\0" in named or named.startswith("~"):
+        return None  # some tools expand `~`, and some do not
+    return "", named

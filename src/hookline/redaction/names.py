@@ -56,9 +56,15 @@ _SHELL_WORD = re.compile(
     r"|\"(?![ \t]{0,4}[],}])[^\"\n]{0,500}\"){1,1000}"
 )
 # What is alone on its line, or between quotes, is no command: there a shell's operators are letters of the value. Where
-# `;` or `&` leads to the next name, it is a form or a list of settings.
-_BEFORE_LONE = re.compile(r"(?:^|[\r\n\"'`])[ \t+-]{0,9}(?:export )?$")
-_REST_OF_LONE = re.compile(r"(?>(?:[^\s\"'`\\;&]|[;&](?!\w{1,64}=))+)(?=[\r\n\"'`]|$)")
+# `;` or `&` leads to the next name, it is a form or a list of settings. Blanks are letters of the value where a command
+# is unlikely: in a list of variables, as `env` and `docker inspect` print it.
+_BEFORE_LONE = re.compile(r"(?:^|(?<=[\r\n])|(?P<quote>[\"'`]))[ \t+-]{0,9}(?:export )?$")
+_LONE = r"[^\s\"'`\\;&]|[;&](?!\w{1,64}=)"
+_REST_OF_QUOTED = re.compile(rf"(?>(?:{_LONE})+)(?=[\r\n\"'`]|$)")
+_REST_OF_LINE = re.compile(rf"(?>(?:{_LONE}|[\"'`](?=[^\s\"'`,;:.)\]}}]))+)(?=[\r\n\"'`]|$)")
+_ITEM = re.compile(r"[^\r\n\"'`\\]{1,500}(?=[\"'`],?[ \t]{0,8}(?:[\r\n]|$))")
+_WHOLE_LINE = re.compile(r"[^\r\n\\]{1,500}?(?=[ \t]{0,8}(?:[\r\n]|$))")
+_SETTING = re.compile(r"[ \t+-]{0,9}(?:export )?[A-Za-z_]\w{0,63}=")
 _DEFAULT = re.compile(r"\$\{\w{1,64}:?[-=+](?P<value>[^\s\"'`$\\(){}]{4,500})\}")
 _ONE_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
@@ -185,7 +191,7 @@ def named_spans(text: str) -> Iterator[Span]:
         strength = is_secret_name(name)
         span = _value_span(values, found, name, strength) if strength else None
         if span is not None:
-            span = _with_rest(text, found, name, *span)
+            span = span[0], _lone_end(text, found, name, span[1])
             values.skip(span[1])
             is_literal = bool(found["close"]) and not found["open"]
             # After a quoted name, a bare value is a number, and the mark has to be quoted.
@@ -271,7 +277,10 @@ def _value_span(
     is_header = not found["close"] and _LETTERS.sub("", name.lower()).endswith(_HEADERS)
     bare = values.match(_LINE if is_header else _BARE, start)
     if bare is None:
-        return None
+        end = _lone_end(text, found, name, start)
+        if end == start or text[start] not in "&|;(<":  # others begin what code puts in, as `{}`
+            return None
+        return _quoted_span(text, start, end, name, strength, found[0])
     value, end = bare[0], bare.end()
     if is_header and ":" not in found[0]:
         return None
@@ -286,14 +295,33 @@ def _value_span(
     return (start, end) if is_secret else None
 
 
-def _with_rest(text: str, found: re.Match[str], name: str, start: int, end: int) -> tuple[int, int]:
-    """A value without quotes, and what follows it directly where no shell reads it."""
+def _lone_end(text: str, found: re.Match[str], name: str, end: int) -> int:
+    """Where a value without quotes ends that has been read so far, where no shell reads it: else there."""
+    if not _is_variable(found[0], name) or found["close"] or found["open"]:
+        return end
     begin = text.rfind(name, 0, found.end())
-    is_variable = _is_variable(found[0], name) and not found["close"] and not found["open"]
-    if not is_variable or not _BEFORE_LONE.search(text, max(0, begin - _LONGEST_NAME), begin):
-        return start, end
-    rest = _REST_OF_LONE.match(text, end)
-    return start, rest.end() if rest else end
+    before = _BEFORE_LONE.search(text, max(0, begin - _LONGEST_NAME), begin)
+    if before is None:
+        return end
+    since = max(0, begin - _LONGEST_VALUE)
+    line = max(since, text.rfind("\n", since, begin) + 1, text.rfind("\r", since, begin) + 1)
+    if before["quote"]:
+        is_item = not text[line : before.start()].strip()
+        rest = (is_item and _ITEM.match(text, end)) or _REST_OF_QUOTED.match(text, end)
+    else:
+        rest = _REST_OF_LINE.match(text, end)
+        if rest is None and _is_among_settings(text, line, end):
+            rest = _WHOLE_LINE.match(text, end)
+    return rest.end() if rest else end
+
+
+def _is_among_settings(text: str, line: int, end: int) -> bool:
+    """Whether the line before this one, or the one behind it, sets a variable too."""
+    since = max(0, line - _LONGEST_VALUE)
+    above = max(since, text.rfind("\n", since, max(0, line - 1)) + 1)
+    below = text.find("\n", end, end + _LONGEST_VALUE) + 1
+    is_above = line > 0 and _SETTING.match(text, above) is not None
+    return is_above or (below > 0 and _SETTING.match(text, below) is not None)
 
 
 def _is_variable(head: str, name: str) -> bool:

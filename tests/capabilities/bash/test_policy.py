@@ -246,6 +246,52 @@ def test_the_directory_counts_on_the_host(tmp_path: Path, monkeypatch: pytest.Mo
     assert all("may hold secrets" in reason for reason in nobody.reasons)
 
 
+def test_a_directory_that_is_called_like_the_home_is_judged_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`~` is the home to the policy and to the kernel, and `./~` is a directory of the project to both."""
+    home = tmp_path / "home"
+    planted = home / "work" / "~" / "src"
+    for directory in (home / ".ssh", home / "src", planted):
+        directory.mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("KEY")
+    (home / "src" / "notes").write_text("plain")
+    (planted / "notes").symlink_to(home / ".ssh" / "id_rsa")
+    monkeypatch.setenv("HOME", str(home))
+    named = run(
+        Bash(home / "work", sandbox="host"),
+        call("bash", command="cat notes", cwd="~/src"),
+        call("exec", argv=["cat", "notes"], cwd="~/src"),
+        call("bash", command="cat notes", cwd="./~/src"),
+        approver=Approver(False),
+    )
+    kept = run(
+        Bash(home / "work", sandbox="host", keep="session"),
+        call("bash", command="cd './~/src'"),
+        call("bash", command="cat notes"),
+        call("bash", command="cat notes", cwd="~/src"),
+        approver=Approver(False),
+    )
+    assert statuses(named) == ["ok", "ok", "denied"]
+    assert statuses(kept) == ["ok", "denied", "ok"]
+    texts = [step.results[0].text for result in (named, kept) for step in result.steps[:3]]
+    assert [text.partition("\n")[0] for text in texts if "plain" in text] == ["plain"] * 3
+
+
+def test_a_directory_that_is_gone_is_not_judged_in_place_of_the_top(tmp_path: Path) -> None:
+    """A command that starts at the top, because the directory of the last one is gone, is judged at the top."""
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "notes").symlink_to(tmp_path / ".env")
+    (tmp_path / ".env").write_text("TOKEN=x")
+    result = run(
+        Bash(tmp_path, sandbox="host", keep="session"),
+        call("bash", command="cd gone && rmdir ../gone"),
+        call("bash", command="cat notes"),
+        approver=lambda question: "rmdir" in question.reason,
+    )
+    assert statuses(result) == ["ok", "denied"]
+
+
 def test_the_policy_holds_in_children(tmp_path: Path) -> None:
     """A child with a shell of its own is judged by its parent's rules too; one without a sandbox asks."""
     (tmp_path / "child").mkdir()

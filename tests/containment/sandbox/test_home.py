@@ -197,6 +197,24 @@ print(sandbox.can_reach({str(second / "runs.db")!r}))
     assert printed.endswith("True\n")
 
 
+def test_a_second_mount_of_a_home_hides_what_has_no_dot_too(home: Path, tmp_path: Path) -> None:
+    """`_netrc` and its like, and what links with whole paths lead to."""
+    second = tmp_path / "second"
+    for path in (second, home / "snap" / "firefox", home / "dotfiles", tmp_path / "work"):
+        path.mkdir(parents=True)
+    for name in ("_netrc", "snap/firefox/x", "dotfiles/aws"):
+        (home / name).write_text("a secret\n")
+    (home / ".awsl").symlink_to(home / "dotfiles" / "aws")
+    look = f"""
+from hookline.containment import Sandbox, SandboxPaths
+paths = SandboxPaths(show=({str(tmp_path)!r},))
+print(Sandbox({str(tmp_path / "work")!r}, "required", paths=paths).run_sync(
+    "cd {second}; cat _netrc snap/firefox/x dotfiles/aws .netrc; cat Documents/letter").text)
+"""
+    printed = in_mounts_of_its_own(BOUND, home, second, sys.executable, look)
+    assert ("a letter" in printed, "a secret" in printed) == (True, False)
+
+
 def test_a_journal_behind_a_mount_of_a_part_of_the_work_directory_is_reached(
     tmp_path: Path,
 ) -> None:
@@ -580,6 +598,27 @@ def test_a_home_that_is_of_the_system_hides_nothing_of_it(
     names = sorted(os.listdir("/usr/sbin"))
     assert ran.exit_code == 0
     assert sorted(ran.text.split()) == sorted([*names, "/dev/null", "/var/lib"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write in /srv")
+@pytest.mark.parametrize("home_is", ["in the work directory", "of many entries"])
+def test_a_file_that_a_hidden_link_leads_to_is_hidden_where_entries_are_hidden_one_by_one(
+    home: Path, home_is: str
+) -> None:
+    """The link itself cannot be hidden. A program of the system that one leads to runs all the same."""
+    with tempfile.TemporaryDirectory(dir="/srv") as vault:
+        (Path(vault) / "netrc").write_text("a secret\n")
+        (home / ".netrc").unlink()
+        (home / ".netrc").symlink_to(Path(vault) / "netrc")
+        (home / ".shell").symlink_to("/bin/bash")
+        if home_is == "of many entries":
+            for number in range(1001):
+                (home / str(number)).touch()
+            sandbox = sandbox_of(home)
+        else:
+            sandbox = Sandbox(home.parent, "required")
+        assert sandbox.run_sync("cat ~/.netrc; echo done").text == "done\n"
+        assert (Path(vault) / "netrc").read_text() == "a secret\n"
 
 
 IN_NEW_ROOT = """

@@ -288,7 +288,7 @@ def test_secrets_that_a_variable_names_are_hidden(
 def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that was put into the search path is not found before the system's; one in the work directory is refused."""
+    """One that was put into the search path is not found before the system's; one of the project is refused."""
     planted = tmp_path / "bin" / "bwrap"
     planted.parent.mkdir()
     planted.write_text("#!/bin/sh\ntouch planted-ran\n")
@@ -299,8 +299,17 @@ def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
     bubblewrap.find_installed.cache_clear()
     monkeypatch.setattr(bubblewrap, "_SYSTEM", str(tmp_path / "nothing"))  # the system has none
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SandboxError, match="in a directory that commands can write in"):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "packages" / "one").mkdir(parents=True)
+    for work in (tmp_path, tmp_path / "packages" / "one"):
+        with pytest.raises(SandboxError, match="commands can write in, or in its repository"):
+            Sandbox(work, "required")
+    planted.unlink()
+    monkeypatch.setenv("PATH", str(planted.parent))
+    selftest._outcome.cache_clear()
+    with pytest.raises(SandboxError, match="is not installed"):  # nothing is no file of the project
         Sandbox(tmp_path, "required")
+    selftest._outcome.cache_clear()
     assert not (tmp_path / "planted-ran").exists()
 
 

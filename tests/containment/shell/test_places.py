@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -324,6 +325,52 @@ def test_a_home_as_work_directory_is_still_a_home(home: Path) -> None:
     """Its hidden files stay secrets."""
     assert decide("cat .tool/token.yml", home) == "ask"
     assert decide("rg KEY", home) == "ask"
+
+
+def test_other_homes_are_homes(
+    home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system calls our home is one too if `HOME` says something else, as in the sandbox."""
+    ours = list(pwd.getpwuid(os.geteuid()))
+    ours[5] = str(tmp_path / "data" / "jane")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(ours))
+    jane = tmp_path / "data" / "jane"
+    (jane / "src").mkdir(parents=True)
+    for name in (".claude.json", "src/a.py"):
+        (jane / name).write_text("KEY")
+    for command in (
+        "cat {}/.claude.json",
+        "grep -r KEY {}",
+        "grep -r KEY {}/.m2",
+        "grep -r KEY {}/..",
+    ):
+        assert decide(command.format(jane), project) == "ask"
+    assert decide(f"cat {jane}/src/a.py", project) == "allow"
+    assert decide("cat .claude.json", jane) == "ask"
+    assert decide("cat src/a.py", jane) == "allow"
+    (jane / "src" / "n").symlink_to(jane / ".claude.json")
+    reason = POLICY.judge("cat n", root=str(project), cwd=str(jane / "src")).reason
+    assert "which leads to ~jane/.claude.json" in reason
+
+
+@pytest.mark.parametrize(
+    ("root", "command"),
+    [
+        ("/home/a", "cat .claude.json"),
+        ("/home/a", "cat .cursor/mcp.json"),
+        ("/home", "cat a/.claude.json"),
+        ("/home", "grep -r KEY a"),
+        ("/root", "cat .claude.json"),
+        ("/srv/x", "cat /home/a/snap/firefox/x"),
+        ("/srv/x", "cat ~/snap/firefox/x"),
+        ("/srv/x", "grep -r KEY ~/snap/chromium/y"),
+    ],
+)
+def test_where_homes_usually_are_the_work_directory_changes_nothing(
+    root: str, command: str, home: Path
+) -> None:
+    """A work directory that is such a home, or has it in it, makes no secret of it plain."""
+    assert POLICY.judge(command, root=root).decision == "ask"
 
 
 def test_xargs_with_a_program_that_takes_any_word(project: Path) -> None:

@@ -18,7 +18,6 @@ from hookline.capabilities.notes import read_note
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.change_times import find_change_since
 from hookline.containment.interpreter import module_places_in
-from hookline.containment.links import real_path
 from hookline.containment.own_places import journal_paths
 from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.containment.shell.words import join_words
@@ -260,11 +259,10 @@ class Bash:
             place = requested_place(
                 self.sandbox, args.get("place"), network=bool(args.get("network"))
             )
-            is_there = self._runner.is_there(kept, place)
+            where, is_gone = self.directory_of(named, ctx.state, place)
         except HooklineError:  # the policy refuses the call, and says why
             return None
-        where = str(self.sandbox.root / kept / os.path.expanduser(named))
-        return ctx.with_args(cwd=where) if is_there and where != named else None
+        return None if is_gone or where == named else ctx.with_args(cwd=where)
 
     def _keep(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
         left = ctx.execution.metadata.get("session")
@@ -348,16 +346,18 @@ class Bash:
         judged = self._guard.check(context.call, context.state)
         try:
             named = requested_place(self.sandbox, place, network=network)
+            directory, note = judged.where or self.directory_of(cwd, context.state, named)
         except SandboxError as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         return CommandRequest(
             command,
-            cwd,
+            directory,
             place=named,
             network=network,
             env_files=judged.env_files,
             only_reads=judged.only_reads,
-            session=self.session_of(context.state),
+            env=self.session_of(context.state).env,
+            note=note,
         )
 
     def _seconds(self, timeout: float | None) -> float:
@@ -386,12 +386,21 @@ class Bash:
     def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
         """The work directory, and where in it a call would run, for other policies.
 
-        None if earlier commands have set variables: any program may be another one then.
+        None if earlier commands have set variables: any program may be another one then. Or if it is no path.
         """
         if self.session_of(state).env:
             return None
-        where = directory_of(self, call, state)
-        return where["root"], where["cwd"]
+        try:
+            return str(self.sandbox.root), self.directory_of(call.args.get("cwd"), state, None)[0]
+        except SandboxError:
+            return None
+
+    def directory_of(
+        self, named: object, state: AgentState, place: Place | None
+    ) -> tuple[str, str]:
+        """Where a call that names this directory is to run, and a note: what `CommandRunner.find_directory` says."""
+        kept = self.session_of(state).cwd
+        return self._runner.find_directory(kept, named if isinstance(named, str) else "", place)
 
     def __repr__(self) -> str:
         return f"<Bash {self.sandbox.root}, {self.sandbox.place}, {self.sandbox.sandbox}>"
@@ -443,8 +452,8 @@ class Judgement(NamedTuple):
     """The environment files it names, which it sees once a person has said yes."""
     only_reads: bool = False
     """Whether the policy itself allows it everywhere, so that nobody was asked about it, and no rule names it."""
-    where: str = ""
-    """The directory it runs in."""
+    where: tuple[str, str] | None = None
+    """The directory it runs in, and a note if that is not where it was to."""
 
 
 class ShellGuard:
@@ -488,7 +497,7 @@ class ShellGuard:
         asked = before.reasons
         news = found.denied or next((each for each in found.reasons if each not in asked), "")
         if not news and found.where != before.where and has_relative_program(call):
-            news = f"it would run in {found.where}"
+            news = f"it would run in {found.where[0] if found.where else 'no directory'}"
         if news:
             raise ToolError(
                 f"commands that ran after it was judged have changed what it does: {news}",
@@ -502,23 +511,32 @@ class ShellGuard:
             del self._judged[key]
 
     def _judge(self, bash: Bash | None, call: ToolCall, state: AgentState) -> Judgement:
-        where = directory_of(bash or self._bash, call, state)
-        verdict = self._bash.policy.judge(command_of(call.args) or "", **where)
-        found = self._judge_place(bash, call, state, verdict)
-        return found._replace(where=os.path.join(where["root"], where["cwd"]))
+        its, asked = bash or self._bash, call.args.get("place")
+        network, named = bool(call.args.get("network")), None
+        try:
+            if bash is not None:  # of a tool of somebody else's it is not known where it runs
+                named = requested_place(bash.sandbox, asked, network=network)
+            where = its.directory_of(call.args.get("cwd"), state, named)
+        except SandboxError as error:
+            return Judgement(f"{error.message} {error.remedy}".strip())
+        root = str(its.sandbox.root)
+        verdict = self._bash.policy.judge(command_of(call.args) or "", root=root, cwd=where[0])
+        found = self._judge_place(bash, call, state, verdict, named)
+        return found._replace(where=where)
 
     def _judge_place(
-        self, bash: Bash | None, call: ToolCall, state: AgentState, verdict: ShellVerdict
+        self,
+        bash: Bash | None,
+        call: ToolCall,
+        state: AgentState,
+        verdict: ShellVerdict,
+        named: Place | None,
     ) -> Judgement:
         if verdict.decision == "deny":
             return Judgement(verdict.reason)
-        if bash is None:  # a tool of somebody else's: nothing is known of where it runs
+        if bash is None:
             return Judgement("", _on_the_host(verdict))
-        asked, network = call.args.get("place"), bool(call.args.get("network"))
-        try:
-            place = bash.sandbox.place_of(requested_place(bash.sandbox, asked, network=network))
-        except SandboxError as error:
-            return Judgement(f"{error.message} {error.remedy}".strip())
+        place = bash.sandbox.place_of(named)
         if place == "host" and not bash.sandbox.status.contained:
             if verdict.decision == "allow" and bash.session_of(state).env:
                 return Judgement("", (_VARIABLES,))
@@ -579,18 +597,6 @@ def requested_place(sandbox: Sandbox, asked: Place | None, *, network: bool) -> 
             remedy='Call it with network=true and place="workspace".',
         )
     return named
-
-
-def directory_of(bash: Bash, call: ToolCall, state: AgentState) -> dict[str, str]:
-    """The work directory, and where in it a call is to run: as seen from there, or with all of its path."""
-    named = call.args.get("cwd")
-    root = Path(real_path(bash.sandbox.root))
-    place = root / bash.session_of(state).cwd
-    if isinstance(named, str) and "\0" not in named:
-        place = place / os.path.expanduser(named)
-    real = Path(real_path(place))
-    inside = str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
-    return {"root": str(root), "cwd": "" if inside == "." else inside}
 
 
 def command_of(args: Any) -> str | None:

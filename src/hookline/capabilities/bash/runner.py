@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import shlex
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from hookline.capabilities.bash.output import (
     format_output,
     hint,
 )
-from hookline.capabilities.bash.session import SessionRecorder, ShellSession
+from hookline.capabilities.bash.session import SessionRecorder
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
+from hookline.containment.links import real_path
 from hookline.containment.sandbox import Place, emptied_directories, is_inside_any
 from hookline.containment.sandbox.command import NOT_MOVED
 from hookline.errors import SandboxError, ToolError, UsageError
@@ -53,7 +55,8 @@ class CommandRequest:
     """A command as a model asked for it."""
 
     command: str | list[str]
-    cwd: str
+    directory: str
+    """Where it runs, as it was judged: a whole path without links."""
     place: Place | None
     """None for the place that commands run in anyway."""
     network: bool
@@ -61,7 +64,10 @@ class CommandRequest:
     """Environment files that a person has agreed to show to it."""
     only_reads: bool
     """Whether the policy itself knows that it only reads."""
-    session: ShellSession
+    env: Mapping[str, str]
+    """The variables that earlier commands have set for it."""
+    note: str
+    """For the model, if it does not run where it was to."""
 
     @property
     def text(self) -> str:
@@ -95,7 +101,7 @@ class CommandRunner:
 
         before = _instructions(self.sandbox.root)
         try:
-            running, note = await self._start(request, on_output, recorder)
+            running = await self._start(request, on_output, recorder)
             await _wait(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
@@ -104,7 +110,7 @@ class CommandRunner:
             output.close()
         said = (
             self._result_text(request, running, output, seconds)
-            + note
+            + request.note
             + describe_moved_files(running)
         )
         if not running.contained:
@@ -118,14 +124,14 @@ class CommandRunner:
         self.backgrounds.check_count(run_id)
         output = Output(self._scratch, self._max_chars)
         try:
-            running, note = await self._start(request, output.add, alone=False)
+            running = await self._start(request, output.add, alone=False)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, request, running, output)
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, running.kill, "timeout")
         await settle(one, _FIRST_LOOK)
-        said = self._new_output(one) + note
+        said = self._new_output(one) + request.note
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -163,47 +169,49 @@ class CommandRunner:
         recorder: SessionRecorder | None = None,
         *,
         alone: bool = True,
-    ) -> tuple[RunningCommand, str]:
-        """Start a command; with a note if that is not where it was to be.
+    ) -> RunningCommand:
+        """Start a command.
 
         Beside one on the host no contained one starts, unless it is to continue in the background (`alone=False`).
         """
-        request, note = self._choose_directory(request)
         is_on_host = self.sandbox.place_of(request.place) == "host"
         grant = SandboxGrant(
             network=request.network and not is_on_host,
             reveal=request.env_files,
             alone=alone and is_on_host,
         )
-        running = await self.sandbox.start(
+        return await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
-            cwd=self._directory(request),
+            cwd=request.directory,
             env=self._variables(request),
             grant=grant,
             on_output=on_output,
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,
         )
-        return running, note
 
     def _variables(self, request: CommandRequest) -> Mapping[str, str]:
         """What a command gets beside the variables that all commands get."""
         if request.only_reads and self.sandbox.place_of(request.place) == "host":
             # The policy means the programs of the system. It cannot know which others they start by their names.
             return {"PATH": self.sandbox.environment(place="host")["PATH"]}
-        return {} if self.is_outside(request) else request.session.env
+        return {} if self.is_outside(request) else request.env
 
-    def _directory(self, request: CommandRequest) -> Path:
-        return self.sandbox.root / request.session.cwd / request.cwd
+    def find_directory(self, kept: str, named: str, place: Place | None) -> tuple[str, str]:
+        """The directory of a command as a whole path without links, and a note if it is not where it was to be.
 
-    def _choose_directory(self, request: CommandRequest) -> tuple[CommandRequest, str]:
-        """The request, in the work directory if the directory that was kept is gone, and a note about that."""
-        kept = request.session.cwd
-        if not kept or self.is_there(kept, request.place):
-            return request, ""
-        note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
-        cwd = "" if request.cwd == str(self.sandbox.root / kept) else request.cwd
-        return replace(request, cwd=cwd, session=ShellSession("", request.session.env)), note
+        This is the only place where `~` becomes the home, and where paths are joined: what is judged is what the kernel
+        is given. Two functions that did it differed, and a clone has brought a directory called `~`.
+        """
+        root, note = self.sandbox.root, ""
+        if kept and not self.is_there(kept, place):
+            note = f"\n[{kept} is gone, so this started in {root}]"
+            named = "" if named == real_path(root / kept) else named
+            kept = ""
+        try:
+            return real_path(root / kept / os.path.expanduser(named)), note
+        except ValueError:  # a character that no path has
+            raise SandboxError(f"{named!r} is not a path.", remedy="Name a directory.") from None
 
     def is_there(self, kept: str, asked: Place | None) -> bool:
         """Whether a command in this place would find the directory that an earlier one was left in."""

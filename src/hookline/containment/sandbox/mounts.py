@@ -209,9 +209,11 @@ class MountPlan:
             seal = ("--perms", "0555") if sealed else ()
             # Where a link leads: a newer bubblewrap mounts nothing on a link.
             return (*self._small, *seal, "--tmpfs", real_path(path))
-        if os.path.islink(path):
-            return ()  # what it leads to is hidden where it is
-        return ("--ro-bind", empty_file(), path)
+        real = real_path(path)
+        is_elsewhere = not is_inside_any(real, (*self._roots, *self._shown))
+        if real != path and not (is_elsewhere and self._may_cover(real)):
+            return ()  # hidden where it is, or what commands work on
+        return ("--ro-bind", empty_file(), real) if self._can_be_covered(real) else ()
 
     def _cover_in_work(self, path: str) -> tuple[str, ...]:
         """The same. An empty file would be committed in the place of one that git tracks; no device is."""
@@ -363,7 +365,8 @@ class MountPlan:
             found.append(records)
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
-        for path in (each for home in self._homes for each in linked_entries(home)):
+        linked = tuple(each for home in self._homes for each in linked_entries(home))
+        for path in (*linked, *second_paths(linked)):
             is_elsewhere = not is_inside_any(path, self._roots) and path not in self._shown
             if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)

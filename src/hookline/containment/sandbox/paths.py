@@ -26,7 +26,7 @@ from hookline.containment.protected import (
     run_by_pattern,
 )
 from hookline.containment.sandbox.directory_entries import listing
-from hookline.containment.sandbox.home import dot_entry, homes
+from hookline.containment.sandbox.home import dot_entry, homes, mounted_homes
 from hookline.containment.sandbox.tables import (
     EMPTIED,
     HELD,
@@ -148,11 +148,10 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
 
 def named_secrets(further: Iterable[str | Path] = ()) -> list[str]:
     """The paths of secrets that are not the system's: in homes, and as variables and the user spell them."""
-    mine = homes()
-    found = [os.path.join(home, name) for home in mine for name in HOME_SECRETS]
+    found = [os.path.join(home, name) for home in mounted_homes() for name in HOME_SECRETS]
     return [
         *found,
-        *_find_named(mine),
+        *_find_named(homes()),
         *(path for each in further for path in _matching_paths(each)),
     ]
 

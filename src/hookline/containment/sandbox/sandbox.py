@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import is_in_event_loop
-from hookline.containment.links import is_inside_any, real_path, ways_and_target
+from hookline.containment.links import is_below, is_inside_any, real_path, ways_and_target
 from hookline.containment.mount_table import all_paths
 from hookline.containment.sandbox.bubblewrap import (
     BubblewrapCommand,
@@ -177,11 +177,11 @@ class Sandbox:
         return SandboxStatus(self.sandbox, self.place, "bubblewrap", True, reason)
 
     def _program(self) -> InstalledBubblewrap:
-        """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
-        path = find_bubblewrap() or ""
-        if any(is_inside_any(each, self.writable) for each in (path, real_path(path))):
+        """What contains commands here, or the error that says why there is none. It must not be of their project."""
+        path, around = find_bubblewrap(), [*map(_project_of, self.writable)]
+        if path and any(is_inside_any(way(path), around) for way in (os.path.abspath, real_path)):
             raise SandboxError(  # before it is started even once
-                f"'{path}' is in a directory that commands can write in.",
+                f"'{path}' is in a directory that commands can write in, or in its repository.",
                 remedy="Install bubblewrap for the system.",
             )
         return run_selftest()
@@ -422,6 +422,15 @@ class Sandbox:
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.root}, {self.place}, {self.sandbox}>"
+
+
+def _project_of(root: Path) -> Path:
+    """The outermost repository that holds a directory and no home; the directory itself if there is none.
+
+    Who brings the directory brings that. A rule about owners was tried: a clone of root's is root's.
+    """
+    above = (each for each in root.parents if not any(is_below(home, each) for home in homes()))
+    return min((each for each in above if (each / ".git").exists()), default=root)
 
 
 def _check_options(sandbox: object, place: object) -> tuple[Requirement, Place]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import msgspec
 
 from hookline.containment.links import MOST_LINKS, is_below, links_and_target, real_path
-from hookline.containment.shell.secrets import DEVICES
+from hookline.containment.sandbox.home import dot_entry, homes, is_of_system
+from hookline.containment.shell.secrets import DEVICES, USUAL_HOME
 from hookline.containment.shell.words import Word
 from hookline.wildcards import matches
 
@@ -31,10 +32,9 @@ class Places(msgspec.Struct):
 
     @classmethod
     def at(cls, cwd: str, root: str) -> Places:
-        """Begin in a directory, as seen from the work directory."""
+        """Begin in a directory, as seen from the work directory. `~` is the name of one: nobody has to expand it."""
         base = real_path(root or os.curdir)
-        where = real_path(os.path.join(base, os.path.expanduser(cwd))) if cwd else base
-        return cls(base, [where])
+        return cls(base, [real_path(os.path.join(base, cwd))])
 
     def move(self, target: str) -> bool:
         """Go to a directory; it may also turn out that bash stays. False if there are too many places by then."""
@@ -55,13 +55,29 @@ class Places(msgspec.Struct):
         return {self.form(plain), self.form(leads_to(path))}
 
     def form(self, path: str) -> str:
-        """A whole path: from the work directory, from the home or from the root."""
-        home = real_path(os.path.expanduser("~"))
-        if is_below(path, self.root) and not is_below(home, self.root):
+        """A whole path: from the work directory, from a home or from the root.
+
+        What is in a home that is the work directory, or lies in it, is seen from there.
+        """
+        home = _home_of(path)
+        if is_below(path, self.root) and not (home and is_below(home, self.root)):
             return os.path.relpath(path, self.root)
-        if is_below(path, home):
-            return os.path.join("~", os.path.relpath(path, home)).removesuffix("/.")
-        return path
+        if not home:
+            return path
+        is_own = home == real_path(os.path.expanduser("~"))
+        name = "~" if is_own else f"~{os.path.basename(home)}"
+        return os.path.join(name, os.path.relpath(path, home)).removesuffix("/.")
+
+
+def _home_of(path: str) -> str:
+    """The innermost home that holds a whole path; empty if none does. Of one like `/` only its dot entries count."""
+    known = (
+        each
+        for each in homes()
+        if dot_entry(path, [each]) or (is_below(path, each) and not is_of_system(each))
+    )
+    usual = USUAL_HOME.match(path)
+    return max((*known, usual[0] if usual else ""), key=len)
 
 
 def leads_to(path: str) -> str:

@@ -106,9 +106,10 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     def judge(self, command: str | Sequence[str], *, cwd: str = "", root: str = "") -> ShellVerdict:
         """Say whether a command may run: a text for bash, or the words of one that runs without a shell.
 
-        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
-        is the work directory itself, if that is not the one of this process. The policy looks at the disk: where links
-        lead, what a pattern finds, and at the configuration of a repository before git is allowed.
+        `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. There
+        `~` is the home: give a whole path if the program that runs the command does not expand it. `root` is the work
+        directory itself, if that is not the one of this process. The policy looks at the disk: where links lead, what
+        a pattern finds, and at the configuration of a repository before git is allowed.
         """
         if not isinstance(command, str):
             if not isinstance(command, Sequence) or not all(isinstance(w, str) for w in command):
@@ -118,7 +119,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 )
             command = join_words(command)
         try:
-            places = Places.at(cwd, root)
+            places = Places.at(os.path.expanduser(cwd), root)
             reading = read_command(command)
             danger = find_danger(command, places)
             verdict = self._deny(reading, danger, command) or self._ask(reading, danger, command)

@@ -1,7 +1,7 @@
 """Files that hold secrets, by their names: keys, tokens, environments, histories.
 
-A path is asked about in one of three forms: relative to the work directory if it is below it, `~/..` if it is below
-the home, else from the root. `places.py` makes them, of what is written and of where that leads.
+A path is asked about in one of three forms: relative to the work directory if it is below it, `~/..` or `~name/..` if
+it is below a home, else from the root. `places.py` makes them, of what is written and of where that leads.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from functools import lru_cache
 from itertools import pairwise
 
 from hookline.containment.links import is_below, real_path
+from hookline.containment.sandbox.home import homes
 from hookline.own_directories import home, state_directory
 from hookline.secret_tables import (
     COPY_ENDING,
+    HOME_SECRETS,
     INSTALLATIONS,
     LIKELY_SECRETS,
     PUBLIC_KEY_FILE,
@@ -41,6 +43,9 @@ _WHOLE_PLACES = frozenset(
     /private /private/etc /var/home /export/home /usr/home /Volumes /Library ~/Library ~/snap /var/run /var/lib
     """.split()
 )
+USUAL_HOME = re.compile(r"/root(?=/|$)|/(?:home|users|var/home)/[^/]+", re.IGNORECASE)
+"""Where homes usually are, also those of users that are not known here."""
+_HIDDEN_PLACES = frozenset(path.lower() for path in HOME_SECRETS)
 _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _OF_GIT = re.compile(r"^:(\([^)]*\)|[/!^]*)|@\{[^{}]*\}")
 """What git reads in front of a path, and behind a branch: `stash@{0}`."""
@@ -113,22 +118,21 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
 
 def _hidden_in_home(whole: str, parts: list[str]) -> list[str]:
     """The names of a path from the hidden entry of a home on; empty if it leads into none."""
-    if whole.startswith(("~", "/root/")):
+    if whole.startswith("~"):
         below = parts[1:]
-    elif whole.lower().startswith(("/home/", "/users/")):
-        below = parts[2:]
-    elif whole.startswith("/var/home/"):
-        below = parts[3:]
+    elif home := USUAL_HOME.match(whole):
+        below = parts_of(whole[home.end() :])
     elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # any user's home
         below = parts_of(whole[found.start() :])
     else:
         return []
     names = [name.lower() for name in below]
-    return names if names and names[0].startswith(".") else []
+    is_hidden = names[:1] and (names[0][0] == "." or "/".join(names[:2]) in _HIDDEN_PLACES)
+    return names if is_hidden else []
 
 
 def is_hidden_in_home(path: str) -> bool:
-    """Whether a path is, or is below, an entry of a home that begins with a dot: plain or not, a token may be in it."""
+    """Whether a path is, or is below, a hidden entry of a home: plain or not, a token may be in it."""
     return bool(_hidden_in_home(path, parts_of(path)))
 
 
@@ -179,11 +183,11 @@ def can_pick_secret(pattern: str) -> bool:
 def is_whole_home(path: str) -> bool:
     """Whether a path is a home directory, all of them, everything, or a place with many secrets."""
     parts = parts_of(path)
-    if path in _WHOLE_PLACES or (path.startswith("~") and len(parts) == 1):
+    if re.sub("^~[^/]*", "~", path) in _WHOLE_PLACES or (path.startswith("~") and len(parts) == 1):
         return True
     return len(parts) == 2 and parts[0] in {"home", "Users"} and path.startswith("/")
 
 
 def has_home(path: str) -> bool:
-    """Whether our home directory is this one, or lies in it."""
-    return is_below(real_path(os.path.expanduser("~")), real_path(path))
+    """Whether a home directory is this one, or lies in it."""
+    return any(is_below(home, real_path(path)) for home in homes())
