@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from driven import lives
 from lives import Tape, cut
+from msgspec.structs import replace
 
 from hookline import (
     AgentBuilder,
@@ -28,6 +29,7 @@ from hookline import (
     ToolContext,
     tool,
 )
+from hookline import hook as make_hook
 from hookline.agent.children import fail_idle
 from hookline.agent.run_index import OUTSIDE_STEPS
 from hookline.errors import ModelError, RateLimitError, UsageError
@@ -43,6 +45,7 @@ from hookline.journal import (
     story_of,
 )
 from hookline.playback import backtest, replay
+from hookline.sessions import Sessions
 from hookline.state import InferenceRequest, InferenceResponse, Usage, UserMessage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -478,6 +481,57 @@ async def test_a_hook_around_a_step_that_makes_two_starts_something_once() -> No
         again, now = Batches(whole.written[:at]), Done()
         await until_over(again, build(again, now))
         assert len([each for each in done if each[0] <= at] + now) == 1, f"cut after {at}"
+
+
+async def test_steps_of_an_earlier_run_are_not_those_of_a_hook() -> None:
+    """A session goes on with a state in which a hook wanted one more step: that was another hook call."""
+    answers: list[tuple[int, bool]] = []
+
+    async def think_twice(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        answers.append((ctx.step_index, await ctx.run.start_once(ctx, "mail")))
+        return await call_next(made) if made.step.text == "think" else made
+
+    def build(*turns: Any) -> Any:
+        builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(look)
+        return builder.around_step(think_twice, name="twice").with_journal(journal).build()
+
+    journal = MemoryJournal()
+    session = await Sessions(journal).create(id="s")
+    await session.run(build(call("look"), say("think"), say("done")), "one")
+    assert answers == [(0, True), (1, True)]
+    await session.rewind(to=2)
+    answers.clear()
+    await session.run(build(call("look"), call("look"), say("done")), "two")
+    assert answers == [(0, True), (1, True), (2, True)]
+
+
+async def test_a_run_that_ended_before_its_next_step_stays_outside_of_it() -> None:
+    """A process died in a step, and the next one ended the run before it began the step again."""
+
+    def build(tape: Tape, seen: list[int | None], fails: bool) -> Any:
+        def refuse(ctx: Any) -> None:
+            if fails:
+                raise ValueError("no")
+
+        async def page(ctx: Any) -> None:
+            seen.append(ctx.step_index)
+            await ctx.run.start_once(ctx, "page")
+
+        asked = replace(make_hook("execution_start", refuse, name="refuses"), each_process=True)
+        driver = ScriptedDriver([lambda state: call("look")] * 9)
+        builder = AgentBuilder().with_id("agent").with_driver(driver).with_clock(FakeClock())
+        builder.with_tools(look).with_journal(tape).with_limits(steps=3).with_hooks(asked)
+        return builder.on_agent_failed(page, name="page").build()
+
+    whole, unseen = Batches([SUBMITTED]), list[int | None]()
+    await build(whole, unseen, False).resume("run")
+    in_step = next(at for at in whole.ends if whole.written[at - 1].type == "call")
+    died, first = Batches(whole.written[:in_step]), list[int | None]()
+    await build(died, first, True).resume("run")
+    again, second = Batches(died.written[: died.ends[-2]]), list[int | None]()
+    await build(again, second, True).resume("run")
+    assert (first, second) == ([None], [None])
 
 
 async def test_hooks_on_the_way_out_see_the_same_step_after_a_crash() -> None:

@@ -176,7 +176,7 @@ def test_a_file_jail_reads_no_journal_of_its_process(
             count = keep(journal, "one")
             before = open_files(tmp_path)
             for name in ("runs.db", "runs.db-shm"):
-                with pytest.raises(FileKindError, match="a journal that this process writes"):
+                with pytest.raises(FileKindError, match="a journal that this process has open"):
                     jail.read_bytes(name)
             # It cannot be closed before the journal, so it is not even opened where that can be helped.
             assert (open_files(tmp_path) == before) == (sees_first and hasattr(os, "O_PATH"))

@@ -215,11 +215,12 @@ def _step_of_effect(run: Run, point: str) -> int | None:
     if point in OUTSIDE_STEPS:
         return None
     index = run.step_index
-    if point == HookPoint.AROUND_STEP:
+    if point == HookPoint.AROUND_STEP and index is not None:
         for step in reversed(run.state.steps):
             if step.index == index:
-                continue  # its hooks are not done
-            if step.outcome is None or step.outcome.reason != MADE_AGAIN:
+                continue  # it is not over
+            is_before = step.index == index - 1  # else it is of another run
+            if not is_before or step.outcome is None or step.outcome.reason != MADE_AGAIN:
                 break
             index = step.index
     return index

@@ -97,13 +97,14 @@ class JournalFile(JournalInSQLite, OpenedJournal):
         writer: Writer | None = None
         try:
             self._end = examine_end(self.path, is_alone=use.is_alone, accept_loss=accept_loss)
+            use.protect()
             if is_writable(self.path) and (accept_loss or not self._end.losses):
-                use.protect()
                 writer = self._begin_writing(synchronous)
                 use.share()
             else:
                 self._check_readable()
-                use.end()
+                use.protect()
+                use.only_read()
         except BaseException:
             _close(self._readers, writer, use)
             raise

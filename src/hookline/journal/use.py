@@ -82,11 +82,15 @@ class JournalUse:
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def end(self) -> None:
-        """This process does not write to it any more."""
+        """This process does not use it any more."""
         if self._pid != os.getpid():
             return
         while self._locked:
             remove_locked_file(self._locked.pop())
+        self.only_read()
+
+    def only_read(self) -> None:
+        """It is examined, and this process does not write to it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             _open.discard(descriptor)

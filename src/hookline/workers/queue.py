@@ -30,6 +30,7 @@ from hookline.errors import (
     JournalError,
     NewerRunError,
     QueueFullError,
+    RunInUseError,
     SessionError,
     UnknownRunError,
     UsageError,
@@ -55,6 +56,7 @@ from hookline.journal.run_info import RunInfo, summarise
 from hookline.sessions import Sessions
 from hookline.state import Decision, RunStatus, StopReason, checked_text
 from hookline.workers.base import (
+    CLAIM_SECONDS,
     LOST_SECONDS,
     WorkersJournal,
     check_id,
@@ -837,7 +839,12 @@ class QueueJournal(WorkersJournal):
             )
 
     async def _reopen(self, run_id: str) -> None:
-        durable = await reopen(self, run_id, ())
+        while True:
+            try:
+                durable = await reopen(self, run_id, ())
+                break
+            except RunInUseError:  # a worker that ended it gives it back in a moment
+                await asyncio.sleep(CLAIM_SECONDS)
         try:
             if _was_given_up(durable.records):  # of several that opened it again, one did
                 await take_back_end(durable, self._database.now())

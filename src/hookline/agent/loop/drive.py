@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from hookline.agent.loop.step import (
     pend_step,
     record_wrapped_step,
     reopen_step,
+    return_to_step,
     settle_step,
 )
 from hookline.agent.loop.stop import (
@@ -59,9 +60,12 @@ from hookline.hooks.run import RepeatError, run_around
 from hookline.journal import (
     RECORD_VERSION,
     PromptSubmitted,
+    Record,
     RunHandedOver,
+    RunReopened,
     RunStarted,
     RunTakenUp,
+    StatusChanged,
     StepFinished,
 )
 from hookline.journal.record import start_of
@@ -225,19 +229,23 @@ async def resume_after_crash(run: Run) -> Ending | None:
     run.set_state(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
     recount_hook_work(run, known)
-    ending = known.ending
-    if ending is not None:
-        run.step_index = _last_step_index(run)
-        if ending.status is RunStatus.FAILED:
-            run.set_error(_past_failure(run, known, ending.reason))
-        return ending
     # The last step ended the run only if no other began after it: a hook around it may have made another.
     is_in_step = run.state.pending_step is not None or bool(known.begun)
     last = None if is_in_step else _last_step(run)
-    if last is not None and last.outcome is not None and not last.outcome.should_continue:
-        run.step_index = last.index
-        run.replace_evaluations(last.outcome.evaluations)
-        return _past_ending(run, known, last.outcome)
+    outcome = None if last is None else last.outcome
+    if last is not None and outcome is not None and not outcome.should_continue:
+        return_to_step(run, last.index)
+        run.replace_evaluations(outcome.evaluations)
+    else:
+        outcome = None
+    ending = known.ending
+    if ending is not None:
+        return_to_step(run, _step_at_end(run.durable.records))
+        if ending.status is RunStatus.FAILED:
+            run.set_error(_past_failure(run, known, ending.reason))
+        return ending
+    if outcome is not None:
+        return _past_ending(run, known, outcome)
     if run.parent is not None or run.plans.execution_start is None:
         return None
     return await ask_again(run, run.plans.execution_start.of_each_process())
@@ -263,17 +271,21 @@ def _last_step(run: Run) -> Step | None:
     return None
 
 
-def _last_step_index(run: Run) -> int | None:
-    """The step that was made last, or could not be made, when only the way out was left."""
-    for record in reversed(run.durable.records):
-        if isinstance(record, RunStarted):
-            break
-        step = (
-            record.step.index if isinstance(record, StepFinished) else getattr(record, "step", None)
-        )
-        if isinstance(step, int):
-            return step
-    return None
+def _step_at_end(records: Iterable[Record]) -> int | None:
+    """The step in which the process was that decided how the run ends; None if it had begun none."""
+    found, is_over = None, False
+    for record in records:
+        if isinstance(record, RunStarted | RunReopened):
+            found, is_over = None, False
+        elif isinstance(record, StatusChanged):
+            is_over = True
+        elif isinstance(record, RunTakenUp) and not is_over:
+            found = None
+        elif not is_over:
+            step = getattr(record, "step", None)
+            index = step.index if isinstance(step, Step) else step
+            found = found if index is None else index
+    return found
 
 
 def _past_ending(run: Run, known: RunIndex, outcome: ContinuationOutcome) -> Ending:

@@ -47,6 +47,11 @@ def number_step(run: Run) -> int:
     return index
 
 
+def return_to_step(run: Run, index: int | None) -> None:
+    """Only the way out of the run is left, and its hooks see the step that they saw in another process."""
+    run.step_index = index
+
+
 def open_step(run: Run, before: AgentState | None = None) -> None:
     """A step begins: evaluations of the last one no longer count. `before` is the state before hooks around it."""
     run.step_index = index = run.next_step

@@ -542,7 +542,7 @@ def _open_root(root: Path) -> int:
 
 
 def _of_journal(asked: JailPath) -> FileKindError:
-    words = "belongs to a journal that this process writes, and cannot be opened here."
+    words = "belongs to a journal that this process has open, and cannot be opened here."
     return FileKindError(asked.given, words, code=errno.EBUSY)
 
 
