@@ -16,7 +16,7 @@ import pytest
 import working_agents
 from postgres_server import wait_until
 
-from hookline import Agent, AgentBuilder, HookOutcome, RunStatus, replay
+from hookline import Agent, AgentBuilder, HookOutcome, RunResult, RunStatus, replay
 from hookline.cli.main import main
 from hookline.errors import JournalError, RunHandedOverError, RunInUseError, UsageError
 from hookline.journal import (
@@ -175,6 +175,27 @@ def test_a_run_that_kills_its_workers_after_a_pause_fails(work: Any) -> None:
     assert [each.stop_reason for each in finals(work, "r")] == ["attempts"]
 
 
+async def resume_while_claimed(work: Any, run_id: str) -> RunResult:
+    """The result of a run that somebody else has for a moment longer, as a worker that has just ended it."""
+    url, schema = work.postgres.url(), work.journal.database.schema
+    async with PostgresJournal(url, schema=schema) as other:
+        claim = await claim_when_free(other, run_id)
+        resuming = asyncio.create_task(work.journal.resume(run_id))
+        await asyncio.wait([resuming], timeout=0.5)
+        assert not resuming.done()
+        await asyncio.wrap_future(claim.give_back())
+        return await resuming
+
+
+async def claim_when_free(journal: PostgresJournal, run_id: str) -> Any:
+    """The claim of a run that a worker is about to give back."""
+    while True:
+        try:
+            return await journal.claim(run_id)
+        except RunInUseError:
+            await asyncio.sleep(0.05)
+
+
 def test_a_run_that_failed_after_too_many_attempts_gets_as_many_again(work: Any) -> None:
     """It continues where it was: queued, or waiting for the answer that it has. Its first end is taken back."""
     work.journal.submit_sync("deadly later", "Pay.", run_id="q")
@@ -188,7 +209,7 @@ def test_a_run_that_failed_after_too_many_attempts_gets_as_many_again(work: Any)
     healthy = work.start(max_attempts=1, agents={"deadly": "bank", "deadly later": "asks"})
     for run_id, status, steps in (("r", RunStatus.COMPLETED, 4), ("q", RunStatus.PAUSED, 1)):
         work.wait_for(run_id, RunStatus.FAILED)
-        result = work.journal.resume_sync(run_id)
+        result = asyncio.run(resume_while_claimed(work, run_id))
         assert (result.status, result.state.step_count) == (status, steps), work.errors()
         assert {pid for _, pid in work.calls(run_id)} == {healthy.pid}
         assert work.status(run_id) is status

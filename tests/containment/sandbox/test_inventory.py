@@ -16,7 +16,7 @@ import pytest
 
 from hookline.containment import Sandbox, SandboxGrant
 from hookline.containment.sandbox import inventory
-from hookline.containment.sandbox.quarantine import facts_of, move_aside
+from hookline.containment.sandbox.quarantine import birth_of, facts_of, move_aside
 from hookline.errors import SandboxError
 
 from .conftest import ask_git, needs_bubblewrap
@@ -109,6 +109,48 @@ def test_a_link_by_which_something_is_hidden_is_back_after_its_process_died(
     ran = Sandbox(work, "required").run_sync("cat settings x.env; echo ran")
     assert ran.text == "ran\n"
     assert os.readlink(work / "x.env") == "settings"
+
+
+def test_another_directory_at_the_path_of_a_killed_process_is_left_alone(
+    work: Path, start: Start, records: Callable[[], list[Path]]
+) -> None:
+    """As where a disk is not mounted yet. When the first one is back, what was planted there is found."""
+    other = start("mkdir new; echo evil > new/.envrc")
+    other.kill()
+    other.wait()
+    (record,) = records()
+    work.rename(away := work.with_name("away"))
+    (work / "sub").mkdir(parents=True)
+    (work / "sub" / ".envrc").write_text("the user's")
+    ran = Sandbox(work, "required").run_sync("true")
+    assert (ran.exit_code, records()) == (0, [record])
+    assert (work / "sub" / ".envrc").read_text() == "the user's"
+    work.rename(work.with_name("second"))
+    away.rename(work)
+    assert Sandbox(work, "required").run_sync("true").exit_code == 0
+    assert os.listdir(work / "new") == [".envrc.from-command"]
+    assert records() == []
+
+
+def test_a_device_that_has_another_number_after_a_kill_has_the_same_files(
+    work: Path, start: Start, records: Callable[[], list[Path]]
+) -> None:
+    """A container that starts again mounts its files anew: what was the user's is still theirs."""
+    (work / "old").mkdir()
+    (work / "old" / ".envrc").write_text("the user's")
+    if not birth_of("/", str(work)):
+        pytest.skip("this file system does not know when a directory was made")
+    other = start("mkdir new; echo evil > new/.envrc")
+    other.kill()
+    other.wait()
+    (record,) = records()
+    kept = json.loads(record.read_text())
+    kept["place"][0] += 1
+    kept["known"] = {path: [each[0] + 1, *each[1:]] for path, each in kept["known"].items()}
+    record.write_text(json.dumps(kept))
+    assert Sandbox(work, "required").run_sync("true").exit_code == 0
+    assert (work / "old" / ".envrc").read_text() == "the user's"
+    assert os.listdir(work / "new") == [".envrc.from-command"]
 
 
 def test_what_is_held_for_one_process_stays_when_the_command_of_another_ends(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox, SandboxPaths
+from hookline.containment.sandbox import protection
 from hookline.containment.sandbox.protection import Protection
 from hookline.errors import SandboxError
 
@@ -40,6 +41,24 @@ def test_what_does_not_exist_cannot_be_made(place: Place, name: str) -> None:
     )
     assert not os.path.lexists(place.work / name)
     assert {path.name for path in place.work.iterdir()} <= {"kept", "new"}
+
+
+def test_a_directory_in_which_capitals_are_ignored_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read-only or hidden has other names there that are not; a second name of one file looks like that."""
+    (tmp_path / ".env").write_text("KEY=1\n")
+    (tmp_path / ".ENV").hardlink_to(tmp_path / ".env")
+    with pytest.raises(SandboxError, match=r"is the same file as .*distinguishes capitals"):
+        Sandbox(tmp_path, "required", place="read-only").run_sync("true")
+    (tmp_path / ".ENV").unlink()
+    assert Sandbox(tmp_path, "required", place="read-only").run_sync("true").exit_code == 0
+    monkeypatch.setattr(protection, "held_names", lambda *_: [".mcp.json"])
+    (tmp_path / ".mcp.json").write_text("{}")
+    (tmp_path / ".MCP.JSON").hardlink_to(tmp_path / ".mcp.json")
+    with pytest.raises(SandboxError, match=r"is the same file as .*distinguishes capitals"):
+        Sandbox(tmp_path, "required").run_sync("true")
+    assert sorted(os.listdir(tmp_path)) == [".MCP.JSON", ".env", ".mcp.json"]
 
 
 @pytest.mark.parametrize("name", NAMES + IF_THERE)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hookline.containment.sandbox.directory_entries import Identity, identity_of
-from hookline.containment.sandbox.quarantine import facts_of
+from hookline.containment.sandbox.quarantine import birth_of, facts_of
 from hookline.errors import SandboxError
 from hookline.own_directories import state_directory
 
@@ -72,6 +72,7 @@ class Inventory:
         record = {
             "root": root,
             "place": _place_of(os.fstat(held)),
+            "born": birth_of("/", root),
             "namespace": _namespace(),
             "known": known,
             "changed_at": times,
@@ -141,6 +142,20 @@ class SandboxRecord(NamedTuple):
     alone: bool
     """Whether no other command may run in the directory, above or below."""
     is_alive: bool
+    place: list[int] | None
+    born: int
+    """When the directory was made, if that is known. Its device can have another number after a restart."""
+
+    @property
+    def is_of_this_directory(self) -> bool:
+        """Whether the directory is where it was. Another one at its path is not looked at: the first may come back."""
+        if not self.root or self.place is None or _is_there(self.root, self.place):
+            return True
+        with contextlib.suppress(OSError):
+            facts = facts_of("/", self.root)
+            is_same = facts is not None and facts.st_ino == self.place[1]
+            return is_same and 0 != self.born == birth_of("/", self.root)
+        return False
 
     def mark(self) -> None:
         """Let the process that wrote it know that a command of ours runs."""
@@ -159,7 +174,8 @@ def records() -> Iterator[SandboxRecord]:
         names = os.listdir(place)
     for path in (f"{place}/{name}" for name in names if name.endswith(".json")):
         with contextlib.suppress(*_DAMAGED):
-            if path not in _own and (record := _read(path)) is not None:
+            record = None if path in _own else _read(path)
+            if record is not None and record.is_of_this_directory:
                 yield record
 
 
@@ -177,18 +193,21 @@ def _read(path: str) -> SandboxRecord | None:
             is_alive = True
         kept = json.loads(file.read())
     is_alive = is_alive or _has_processes(path)
-    # On another machine with the same home, or in another container, other directories have these paths.
+    # On another machine with the same home, or in another container, other directories may have these paths.
     is_here = kept.get("namespace") == _namespace()
     is_moved = is_alive and is_here and not _is_there(kept["root"], kept.get("place"))
     record = SandboxRecord(
         path=path,
         root="" if is_moved else kept["root"],
-        known={name: tuple(each) for name, each in kept["known"].items()},
+        # An earlier version wrote down the number of the device.
+        known={name: (0, *each[1:]) for name, each in kept["known"].items()},
         times=kept.get("changed_at", {}),
         named=kept.get("named", []),
         links=kept.get("links", {}),
         alone=kept.get("alone", False) is True,
         is_alive=is_alive,
+        place=kept.get("place"),
+        born=kept.get("born", 0),
     )
     if not all(map(_is_inside, (*record.known, *record.times, *record.named, *record.links))):
         return None

@@ -37,7 +37,12 @@ from hookline.containment.sandbox.paths import (
     printable,
     without,
 )
-from hookline.containment.sandbox.quarantine import facts_of, in_directory, not_the_same
+from hookline.containment.sandbox.quarantine import (
+    facts_of,
+    in_directory,
+    not_the_same,
+    refuse_one_case,
+)
 from hookline.containment.sandbox.work_tree import TreeVisit, describe_shared, work_tree
 from hookline.errors import SandboxError
 
@@ -108,6 +113,7 @@ class Protection:
                 return self
             for name in names:
                 self._protect(name)
+            refuse_one_case(str(self.root), names)
             self.kept += map(self._at, self.visit.shared)
             for path in self.visit.kept:
                 self._keep(path)

@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TypeVar
 
@@ -98,6 +98,26 @@ def _open_way(path: str) -> int:
 def facts_of(root: str, path: str) -> os.stat_result | None:
     """What the system knows of a file, or of a link itself; None if there is none."""
     return in_directory(root, path, _facts)
+
+
+def refuse_one_case(root: str, names: Iterable[str]) -> None:
+    """Refuse a directory in which another name in other capitals leads to the same file.
+
+    What is read-only or hidden there can be reached by it. To compare names in any capitals everywhere was rejected:
+    a mount covers one of them only.
+    """
+    for name in names:
+        facts = facts_of(root, name)
+        if facts is None or name == name.swapcase():
+            continue
+        other = facts_of(root, name.swapcase())
+        if other is None or not os.path.samestat(facts, other):
+            return
+        raise SandboxError(
+            f"in '{root}', '{name.swapcase()}' is the same file as '{name}', so what is protected or hidden there has "
+            "names that are not.",
+            remedy="Work on a file system that distinguishes capitals, or remove one of the two names.",
+        )
 
 
 def is_directory(path: str) -> bool:

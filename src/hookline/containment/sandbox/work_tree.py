@@ -53,6 +53,7 @@ from hookline.containment.sandbox.quarantine import (
     move_up,
     names_in,
     open_directory,
+    refuse_one_case,
     target_of,
 )
 from hookline.containment.sandbox.repositories import (
@@ -313,7 +314,9 @@ class WorkTree:
         with self._lock:
             self.check()  # which brings back a link by which something is hidden
             self._refresh()
-            return TreeVisit(env_files=self._index.env_files(), closed=self._index.find_closed())
+            env_files = self._index.env_files()
+            refuse_one_case(self.root, env_files)
+            return TreeVisit(env_files=env_files, closed=self._index.find_closed())
 
     @property
     def is_used(self) -> bool:
@@ -775,7 +778,7 @@ class WorkTree:
 
     def _fixed_identity(self, path: str, facts: os.stat_result) -> Identity:
         """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
-        return (facts.st_dev, facts.st_ino, -birth_of(self.root, path))
+        return (0, facts.st_ino, -birth_of(self.root, path))
 
     def _change_time(self, path: str, facts: os.stat_result) -> int:
         """When a file changed last. For a directory, all times of what is in it together: a change of any shows."""
@@ -929,7 +932,8 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _identity(facts: os.stat_result) -> Identity:
-    return (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
+    """Without the number of the device: it can be another one when the file system is mounted again."""
+    return (0, facts.st_ino, facts.st_ctime_ns)
 
 
 def _is_below(path: str, names: Iterable[str]) -> bool:
