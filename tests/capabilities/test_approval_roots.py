@@ -175,6 +175,18 @@ def test_a_rule_is_about_the_program_at_the_top(work: Path, rule: str, second: A
     assert made[1].startswith("Denied")
 
 
+@pytest.mark.parametrize("cwd", ["vendor/..", "./vendor/../", "sub/.."])
+def test_two_dots_do_not_lead_back_to_the_top(work: Path, cwd: str) -> None:
+    """Behind a link they lead to another directory, with another program of that name."""
+    (work / "sub/deep").mkdir()
+    (work / "vendor").symlink_to("sub/deep")
+    capabilities = [Bash(work, place="host"), Approval(allow=[RULE])]
+    second = call("bash", command="./run.sh", cwd=cwd)
+    assert result_texts(run(second, capabilities=capabilities))[0].startswith("Denied")
+    first = call("bash", command="./run.sh", cwd="./")
+    assert result_texts(run(first, capabilities=capabilities))[0].startswith("top")
+
+
 def test_a_line_that_moves_first_is_not_meant(work: Path) -> None:
     """Rules for each of its commands do not say where the second runs."""
     capabilities = [Bash(work, place="host"), Approval(allow=["bash(cd *)", RULE])]

@@ -13,8 +13,10 @@ from hookline.command_hooks import Handler, HookSource, definition_digest
 from hookline.command_hooks.trusted_files import (
     describe_bound,
     find_bound,
+    find_change,
     find_scripts,
     hash_files,
+    pin_files,
 )
 from hookline.errors import TrustError
 from hookline.shell_text import named_files
@@ -152,6 +154,39 @@ def test_the_directory_of_a_script_is_bound_too(project: Path) -> None:
     (project / "links").mkdir()
     (project / "links/g").symlink_to("../src/app.py")
     assert bound("sh links/g", project) == ["links", "links/g", "src", "src/app.py"]
+
+
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        ("vendor/../guard.sh", {}),
+        ("sh $CLAUDE_PROJECT_DIR/vendor/../guard.sh", {}),
+        ("cd vendor && ../guard.sh", {}),
+        ("./guard.sh", {"cwd": "vendor/.."}),
+        ("true", {"files": ("vendor/../guard.sh",)}),
+    ],
+)
+def test_two_dots_behind_a_link_are_the_parent_of_its_target(
+    project: Path, command: str, fields: dict[str, Any]
+) -> None:
+    """Trust is bound to the script that runs and to the link, not only to the script that the text would name."""
+    (project / "sub/deep").mkdir(parents=True)
+    (project / "sub/guard.sh").write_text("exit 0")
+    (project / "vendor").symlink_to("sub/deep")
+    found = bound(command, project, **fields)
+    assert {"sub/guard.sh", "vendor"} <= set(found)
+
+
+def test_a_directory_that_became_a_link_ends_trust(project: Path) -> None:
+    """The command names another script then, which nobody has pinned."""
+    (project / "sub/deep").mkdir(parents=True)
+    (project / "sub/guard.sh").write_text("exit 1")
+    handler = Handler(HookSource("claude"), "Stop", command="sh lib/../guard.sh")
+    pinned = pin_files(handler, project)
+    assert find_change(pinned, project) == ""
+    (project / "lib").rename(project / "moved")
+    (project / "lib").symlink_to("sub/deep")
+    assert find_change(pinned, project) == str(project / "sub/guard.sh")
 
 
 NAMING = [

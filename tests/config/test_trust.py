@@ -392,6 +392,25 @@ def test_the_script_of_a_server_in_a_directory_of_its_own_is_trusted(tmp_path: P
     assert {"srv/server.py", "srv/helper.py"} <= set(prints)
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "sh", "args": ["vendor/../guard.sh"]},
+        {"command": "./guard.sh", "cwd": "vendor/.."},
+        {"command": "true", "files": ["vendor/../guard.sh"]},
+    ],
+)
+def test_the_script_behind_a_link_and_two_dots_is_trusted(
+    tmp_path: Path, server: dict[str, Any]
+) -> None:
+    """It is the one that the kernel runs, not the one that the text would name."""
+    (tmp_path / "sub/deep").mkdir(parents=True)
+    (tmp_path / "vendor").symlink_to("sub/deep")
+    (tmp_path / "sub/guard.sh").write_text("exit 0")
+    layer = Layer(str(tmp_path / "hookline.toml"), {"mcp": {"x": server}})
+    assert "sub/guard.sh" in fingerprints(tmp_path, [layer])
+
+
 def test_further_files_are_trusted_with_a_hook_or_a_server(tmp_path: Path) -> None:
     """A file, or the code in a directory; `hook_files` is for all hooks. They must be there."""
     for name in ("lib/a.sh", "lib/data.txt", "rules.json", "more/b.py"):

@@ -515,3 +515,34 @@ def test_an_argument_that_is_left_out_or_of_another_type_may_be_what_is_forbidde
 def test_an_argument_that_is_something_else_is_not_forbidden(args: dict[str, object]) -> None:
     """A rule about one value leaves the others alone."""
     assert not Rule.parse("deploy(env=prod)").touches(ToolCall("1", "deploy", args))
+
+
+@pytest.mark.parametrize(
+    ("cwd", "is_allowed"),
+    [
+        ("sub/a", True),
+        ("./sub/a", False),
+        ("sub/../sub/a", True),
+        ("sub/link", False),
+        ("sub/..", False),
+        ("sub/../evil", False),
+        ("sub/../../out", False),
+        ("sub/\0", False),
+    ],
+)
+def test_a_directory_is_covered_where_it_leads_too(
+    tmp_path: Path, cwd: str, is_allowed: bool
+) -> None:
+    """A rule with a pattern for `cwd` is not about what lies behind `..` or a link."""
+    (tmp_path / "sub/a").mkdir(parents=True)
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "sub/link").symlink_to("../evil")
+    asked = ToolCall("1", "bash", {"command": "./run.sh", "cwd": cwd})
+    rule = Rule.parse("bash(command=./run.sh, cwd=sub/*)")
+    assert rule.covers(asked, tmp_path) is is_allowed
+
+
+def test_a_directory_is_forbidden_by_all_its_names(tmp_path: Path) -> None:
+    """Behind `..` it is the same directory."""
+    asked = ToolCall("1", "bash", {"command": "make", "cwd": "other/../sub"})
+    assert Rule.parse("bash(cwd=sub)").touches(asked, tmp_path)

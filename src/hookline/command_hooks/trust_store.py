@@ -18,6 +18,7 @@ from hookline.command_hooks.trusted_files import hash_files
 from hookline.errors import TrustError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, PromptHookContext, SubagentHookContext, ToolHookContext
+from hookline.shell_text.named_files import resolve_parents
 
 _NOBODY = Path(os.devnull) / "nobody"
 """The home of no user: what a user has is not the repository's."""
@@ -244,7 +245,7 @@ def find_untrusted(
         held += [each for each in theirs if each.is_apart and each.source.label in changed]
         has_lost = reads_files and not rest and store.has_lost(project)
         gone = [str(project)] if has_lost else []
-        folders = [Path(os.path.normpath(project / each)) for each in places]
+        folders = [resolve_parents(project / each)[0] for each in places]
         gone += [
             label
             for label in sorted(known.keys() - of_pages.keys())

@@ -28,6 +28,7 @@ from hookline.shell_text.named_files import (
     find_named_files,
     hash_path,
     is_binary,
+    resolve_parents,
     runs_project_modules,
 )
 
@@ -55,12 +56,13 @@ def find_scripts(handler: Handler, project: Path) -> dict[Path, bool]:
     """The files that a hook's command names as programs and scripts, each with whether it can be run now."""
     if handler.kind != "command":
         return {}
-    return find_named_files(read_words(handler, project), _find_bases(handler, project), project)
+    found = find_named_files(read_words(handler, project), _find_bases(handler, project), project)
+    return {resolve_parents(path)[0]: can_run for path, can_run in found.items()}
 
 
 def _find_bases(handler: Handler, project: Path) -> tuple[Path, Path]:
     cwd = expand_placeholders(handler.cwd, handler, str(project))
-    return Path(os.path.normpath(project / cwd)), project
+    return project / cwd, project
 
 
 def find_bound(handler: Handler, project: Path) -> list[Path]:
@@ -111,7 +113,19 @@ def pin_files(handler: Handler, project: Path, files: Sequence[str] = ()) -> Han
 def find_change(handler: Handler, project: Path) -> str:
     """A file or directory that has changed since it was pinned; empty if none."""
     pins = (handler.pins or {}).items()
-    return next((path for path, known in pins if hash_path(Path(path), project) != known), "")
+    changed = (path for path, known in pins if hash_path(Path(path), project) != known)
+    return next(changed, "") or _find_other_script(handler, project)
+
+
+def _find_other_script(handler: Handler, project: Path) -> str:
+    """A script that the command names now and did not name when it was pinned: a directory may be a link since.
+
+    Such a directory is not pinned itself: after `cd src && ../lint.sh`, nobody could write in `src`.
+    """
+    if handler.pins is None:
+        return ""
+    named = map(str, find_scripts(handler, project))
+    return next((each for each in named if each not in handler.pins and os.path.isfile(each)), "")
 
 
 def find_replaceable_link(handler: Handler, project: Path) -> str:

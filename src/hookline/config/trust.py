@@ -27,6 +27,7 @@ from hookline.shell_text.named_files import (
     find_command_words,
     hash_path,
     links_to,
+    resolve_parents,
 )
 
 _VERSION = 1
@@ -292,7 +293,7 @@ def _find_bound_files(project: Path, table: dict[str, Any]) -> Iterator[Path]:
         values = [_PLACEHOLDER.sub(lambda _: str(project), value) for value in env.values()]
         is_line = isinstance(command, str) and not args
         read = find_command_words(words[0] if is_line else plain, known, values)
-        bases = [Path(os.path.normpath(project / os.path.expanduser(cwd))), project]
+        bases = [project / os.path.expanduser(cwd), project]
         bound += find_bound_paths(read, bases, project)
     for listed in map(table.get, _BOUND):
         bound += find_listed_paths(listed, project) if isinstance(listed, list) else ()
@@ -303,14 +304,14 @@ def find_listed_paths(names: Iterable[str], project: Path) -> list[Path]:
     """The files and directories that a list names, with the links on the way to them."""
     found: dict[Path, None] = {}
     for name in names:
-        path = Path(os.path.normpath(project / name))
+        path, links = resolve_parents(project / name)
         if path == project or not path.is_relative_to(project) or not os.path.exists(path):
             raise TrustError(
                 f"a hook or an MCP server lists {name!r} among its files, and there is no such file or directory "
                 f"below {project}.",
                 remedy="Correct the name, or leave it out. The top directory itself cannot be listed.",
             )
-        found |= dict.fromkeys((path, *links_to(path)))
+        found |= dict.fromkeys((path, *links, *links_to(path)))
     return list(found)
 
 
@@ -336,7 +337,7 @@ def _relative(project: Path, path: Path) -> str:
 
 def _files_at(project: Path, name: str) -> Iterator[Path]:
     """A file of the project, or all files in a directory of it."""
-    path = Path(os.path.normpath(project / os.path.expanduser(name)))
+    path, _ = resolve_parents(project / os.path.expanduser(name))
     if path == project or not path.is_relative_to(project):
         return
     if os.path.isfile(path):

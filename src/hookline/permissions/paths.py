@@ -40,6 +40,19 @@ class Root:
             return None
         return PathPlace(tuple(sorted(_parts(way) for way in ways)), self)
 
+    def forms(self, path: str) -> tuple[str, ...]:
+        """A directory as it is written, and also where it leads if it has links or `..`; none if it is no path."""
+        found, expanded = {path: None}, os.path.expanduser(path)
+        for base in map(real_path, sorted(self._bases)):
+            written = os.path.join(base, expanded)
+            try:
+                real = real_path(written)
+            except ValueError:
+                return ()
+            if real != str(PurePosixPath(written)):
+                found[real if os.path.isabs(expanded) else os.path.relpath(real, base)] = None
+        return tuple(found)
+
     def relative_parts(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """The components of a path below this directory; None if it is somewhere else."""
         for base in (_parts(self.path), _parts(self._real)):

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ from hookline.permissions.names import (
 )
 from hookline.permissions.paths import FilePathPattern, PathPlace, Root
 from hookline.permissions.subject import (
+    WHERE,
     Subject,
     SubjectKind,
     has_directory_change,
@@ -54,8 +56,6 @@ _PLACE = "place"
 """The argument that says where a command runs."""
 _NETWORK = "network"
 """The argument that gives a command the network."""
-_WHERE = "cwd"
-"""The argument that says in which directory a command runs."""
 _HOST = "host"
 _Pattern: TypeAlias = Any
 """One of the patterns: each has `covers(part)` and `touches(part)`."""
@@ -219,9 +219,10 @@ def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
 
     `./run.sh` in a rule is the one at the top.
     """
-    where = call.args.get(_WHERE)
-    is_at_top = not where or (isinstance(where, str) and os.path.normpath(where) == ".")
-    is_named = any(name == _WHERE for name, _ in named)
+    where = call.args.get(WHERE)
+    # `vendor/..` is no way to say so: behind a link it is another directory. `PurePath` keeps the dots.
+    is_at_top = not where or (isinstance(where, str) and PurePath(where) == PurePath())
+    is_named = any(name == WHERE for name, _ in named)
     return not (
         (is_at_top or is_named) and not has_directory_change(call)
     ) and has_relative_program(call)

@@ -22,6 +22,8 @@ _PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
 _MOVES = frozenset({"source", "destination"})
 _MOVERS = frozenset({"cd", "pushd", "popd"})
 _ADDRESSES = ("url", "uri", "address")
+WHERE = "cwd"
+"""The argument that says in which directory a command runs."""
 
 
 class SubjectKind(enum.Enum):
@@ -112,7 +114,10 @@ def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
     if _is_path(name):
         return _places(call, {name: value}, root)
     if isinstance(value, str):
-        return Subject(SubjectKind.TEXT, (value,), True)
+        # No path: `cwd=sub` in a rule is that directory, and as a pattern for files it is one at any depth.
+        is_where = name == WHERE and call.name in COMMAND_TOOLS
+        texts = root.forms(value) if is_where else (value,)
+        return Subject(SubjectKind.TEXT, texts, bool(texts))
     return Subject(SubjectKind.TEXT, (msgspec.json.encode(value).decode(),), True)
 
 

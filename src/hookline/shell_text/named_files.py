@@ -196,7 +196,8 @@ def find_named_files(words: CommandWords, bases: Iterable[Path], project: Path) 
     elsewhere.
 
     In the project a file counts also while it is missing, or is a program that cannot be executed: a command could
-    change that, and the hook would run it. Programs of the machine do not count: each update changes them.
+    change that, and the hook would run it. Programs of the machine do not count: each update changes them. A path keeps
+    its `..` if a link is before one: the link is to be bound too.
     """
     places = _find_places(words, bases)
     found: dict[Path, bool] = {}
@@ -206,12 +207,14 @@ def find_named_files(words: CommandWords, bases: Iterable[Path], project: Path) 
             paths = [path for place in places for path in _find_files(word, place)]
             there = [path for path in paths if os.path.isfile(path)]
             for path in there:
-                can_run = os.access(path, needed)
-                if path.is_relative_to(project) or (can_run and not is_binary(path)):
+                can_run, is_inside = os.access(path, needed), _is_inside(path, project)
+                if is_inside or (can_run and not is_binary(path)):
                     found[path] = found.get(path, False) or can_run
             if _may_be_path(word):
                 missing = (path for path in paths if path not in there)
-                found |= dict.fromkeys((path for path in missing if project in path.parents), False)
+                found |= dict.fromkeys(
+                    (path for path in missing if _is_inside(path, project)), False
+                )
             if there:
                 break
     return found
@@ -224,7 +227,8 @@ def _find_places(words: CommandWords, bases: Iterable[Path]) -> list[Path]:
         for place in (*places,):
             path = _resolve(word, place)
             if path is not None and len(places) < _MAX_PLACES and os.path.isdir(path):
-                places[path] = None
+                # To `cd` of a shell `..` takes the name of a link away, to all others it is the parent of its target.
+                places |= dict.fromkeys((path, Path(os.path.normpath(path))))
     return list(places)
 
 
@@ -240,7 +244,29 @@ def _resolve(word: str, base: Path) -> Path | None:
     if unknown and rest[:1] not in ("", "/"):
         return None
     name = rest.lstrip("/") if unknown else os.path.expanduser(word)
-    return Path(os.path.normpath(base / name))
+    path = base / name
+    whole, links = resolve_parents(path)
+    return path if links else whole  # the links have to be bound too
+
+
+def resolve_parents(path: Path) -> tuple[Path, list[Path]]:
+    """A path without `..`, as the kernel follows it, and the links before these: there it is the target's parent.
+
+    As a text, `link/../x` is `x`. A hook was bound to that file, and another one was run.
+    """
+    if ".." not in path.parts:
+        return path, []
+    at, links = Path(path.anchor), list[Path]()
+    for part in path.parts[1:]:
+        if part == ".." and os.path.islink(at):
+            *passed, at = links_to(at)
+            links += passed
+        at = at.parent if part == ".." else at / part
+    return at, links
+
+
+def _is_inside(path: Path, project: Path) -> bool:
+    return project in resolve_parents(path)[0].parents
 
 
 def _find_files(word: str, base: Path) -> list[Path]:
@@ -260,14 +286,14 @@ def find_bound_paths(words: CommandWords, bases: Sequence[Path], project: Path) 
     """
     found: dict[Path, None] = {}
     for file, can_run in find_named_files(words, bases, project).items():
-        for step in (file, *links_to(file)):
+        for step in (resolve_parents(file)[0], *links_to(file)):
             found[step] = None
             if step.parent != project and (can_run or step.is_symlink()):
                 found[step.parent] = None
     for place in _find_places(words, bases):
         for path in (_resolve(word, place) for word in words.words):
-            if path is not None and project in path.parents and _is_code(path):
-                found |= dict.fromkeys((path, *links_to(path)))
+            if path is not None and _is_inside(path, project) and _is_code(path):
+                found |= dict.fromkeys((resolve_parents(path)[0], *links_to(path)))
     return list(found)
 
 

@@ -342,6 +342,30 @@ def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Pa
     assert list(agent.run_sync("Go.").steps[0].results[0].result) == ["denied"]
 
 
+@pytest.mark.parametrize("cwd", ["", "~", "sub"])
+def test_where_another_s_tool_runs_is_not_known(tmp_path: Path, cwd: str) -> None:
+    """The files that the policy sees in a directory are not those that a child's own `bash` finds there."""
+
+    @tool(name="bash")
+    def own_bash(command: str, cwd: str = "") -> str:
+        """Run a command somewhere."""
+        return f"ran {command} in {cwd}"
+
+    @tool
+    async def delegate(context: ToolContext) -> list[str]:
+        """Have another agent run commands."""
+        turns = [call("bash", command="cat notes", cwd=cwd), say("done")]
+        child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(own_bash)
+        result = await context.spawn(child.build(), "Go.")
+        return [made.status.value for step in result.steps for made in step.results]
+
+    driver = ScriptedDriver([call("delegate"), say("done")])
+    parent = AgentBuilder().with_driver(driver).with_tools(delegate).with_approver("deny")
+    agent = parent.with_capability(Bash(tmp_path, place="host")).build()
+    made = agent.run_sync("Go.").steps[0].results[0].result
+    assert list(made) == ["denied" if cwd else "ok"]
+
+
 # --- the network and credentials -----------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from own_mounts import BOUND, in_mounts_of_its_own
 
 from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
 from hookline.containment.sandbox import home as home_module
@@ -162,21 +163,6 @@ def test_private_homes_of_others_are_hidden_from_root(
     )
     assert "a secret" not in ran.text
     assert (work / "done").exists()
-
-
-BOUND = 'mount --bind "$1" "$2" && exec "$3" -c "$4"'
-
-
-def in_mounts_of_its_own(script: str, *arguments: object) -> str:
-    """What a shell script prints that changes the table of mounts.
-
-    The table of this process is everybody's: a sandbox that another test starts would find something replaced.
-    """
-    alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
-    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
-        pytest.skip("nothing can be mounted here")
-    argv = [*alone, "sh", "-c", script, "sh", *map(str, arguments)]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 def test_a_second_mount_of_the_work_directory_shows_nothing(tmp_path: Path) -> None:

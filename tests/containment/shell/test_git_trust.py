@@ -376,6 +376,22 @@ def test_settings_that_lead_git_into_other_repositories_ask(tmp_path: Path, key:
     assert policy.judge("git status", root=str(tmp_path)).decision == "ask"
 
 
+@pytest.mark.parametrize("place", [".githooks", "~/hooks"])
+def test_a_hook_in_the_directory_that_the_user_has_set_asks(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """A relative one is a directory of the repository, with a hook that was committed."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".gitconfig").write_text(f"[core]\n\thooksPath = {place}\n")
+    assert decide(top) == "allow"
+    hooks = top / os.path.expanduser(place)
+    hooks.mkdir()
+    _script(hooks / "post-index-change", top / "pwned")
+    assert decide(top) == "ask"
+
+
 @pytest.mark.parametrize("key", ["submodule.recurse", "diff.submodule", "status.submoduleSummary"])
 def test_such_settings_of_the_user_ask_as_well(
     top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from own_mounts import BOUND, in_mounts_of_its_own
 
 from hookline.containment import ShellPolicy
 from hookline.containment.shell.places import expand
@@ -310,6 +312,21 @@ def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
     assert decide("cat ~/.cargo/registry/x.rs", project) == "allow"
     assert decide("rg KEY", project) == "allow"
     assert decide("diff src .", project) == "ask"
+
+
+def test_a_home_that_is_mounted_a_second_time_is_a_home_there(home: Path, project: Path) -> None:
+    """What begins with a dot asks, and so does a search through it or through what holds it."""
+    (home / "plain").touch()
+    second = home.parent / "second" / "home"
+    second.mkdir(parents=True)
+    look = f"""
+from hookline.containment import ShellPolicy
+for command in ("cat X/.tool/token.yml", "grep -r KEY X", "grep -r KEY X/..", "cat X/plain"):
+    text = command.replace("X", {str(second)!r})
+    print(ShellPolicy.default().judge(text, root={str(project)!r}).decision)
+"""
+    printed = in_mounts_of_its_own(BOUND, home, second, sys.executable, look)
+    assert printed.split() == ["ask", "ask", "ask", "allow"]
 
 
 def test_a_work_directory_inside_a_dot_entry_stays_usable(home: Path) -> None:

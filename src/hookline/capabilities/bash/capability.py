@@ -41,7 +41,9 @@ Keep: TypeAlias = Literal["nothing", "session"]
 _TIMEOUT = 120.0
 _ARGV = "The program and its arguments, each as it is: nothing is expanded."
 _TIME = "Seconds until it is ended, with everything it started"
-_BACKGROUND = "Do not wait for it: gives an id for bash_poll and bash_stop."
+_BACKGROUND = """\
+Do not wait for it: gives an id for bash_poll and bash_stop. In the sandbox no other command reaches a
+server that it starts: start server and client in one command."""
 _CWD = "The directory to run in, relative to the work directory."
 _PLACE = """\
 Where to run it: "read-only" (what it writes is gone with it, no network), "workspace" (it may write
@@ -535,7 +537,9 @@ class ShellGuard:
         if verdict.decision == "deny":
             return Judgement(verdict.reason)
         if bash is None:
-            return Judgement("", _on_the_host(verdict))
+            # Only that tool knows where `~` or `sub` is: the files there are not those that were looked at.
+            elsewhere = (_UNKNOWN_DIRECTORY,) if call.args.get("cwd") else ()
+            return Judgement("", (*_on_the_host(verdict), *elsewhere))
         place = bash.sandbox.place_of(named)
         if place == "host" and not bash.sandbox.status.contained:
             if verdict.decision == "allow" and bash.session_of(state).env:
@@ -574,6 +578,7 @@ class ShellGuard:
         return owner if isinstance(owner, Bash) else None
 
 
+_UNKNOWN_DIRECTORY = "it is not known which directory its tool means by cwd"
 _VARIABLES = "earlier commands have set variables that may change what it does"
 
 

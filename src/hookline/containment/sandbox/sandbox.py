@@ -479,8 +479,8 @@ def _check_tmp(tmp: str | Path | None, roots: Sequence[Path]) -> None:
         is_in_root = held in roots and is_inside_any(Path(tmp), [held])
         if is_inside_any(held, [Path(tmp)]) or is_in_root:
             raise UsageError(
-                f"tmp='{tmp}' overlaps '{held}', and what is in tmp= is not protected.",
-                remedy="Name an empty directory outside of it, or leave tmp= out. With Bash, it is where TMPDIR says.",
+                f"'{tmp}', the /tmp of commands, overlaps '{held}', and what is in it is not protected.",
+                remedy="Set tmp= to an empty directory outside of it, or leave it out. With Bash, set TMPDIR.",
             )
 
 

@@ -196,7 +196,7 @@ class Allowlist(msgspec.Struct):
             for form in self.places.forms(text, where):
                 if is_whole_home(form) or is_secret(form) or is_hidden_in_home(form):
                     return f"{text} holds secrets somewhere"
-            if has_home(os.path.join(where, os.path.expanduser(text))):
+            if has_home(os.path.join(where, os.path.expanduser(text)), self.places.homes):
                 return f"{text} holds secrets somewhere"
         return None
 

@@ -26,11 +26,13 @@ from hookline.containment.git_settings import (
 from hookline.containment.links import is_below, link_out_of, real_path
 
 _CONFIGURATION = ("config", "config.worktree")
+_HOOK = "post-index-change"
+"""The only hook that commands run which read: `git status` writes the index."""
 _PASSWORD = re.compile(r"://(?!git@)[^/\s]*@")
 _PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 """Variables of the user by which git finds its repository elsewhere."""
 
-_INTO_SUBMODULES = r"^(submodule\.recurse|diff\.submodule|status\.submodulesummary)$"
+_USERS = r"^(submodule\.recurse|diff\.submodule|status\.submodulesummary|core\.hookspath)$"
 _STAYS_OUT = frozenset({"false", "no", "off", "0", "short"})
 
 
@@ -85,8 +87,8 @@ def repository_objection(top: str) -> str | None:
         return _no_repository(top, inside)
     if os.path.lexists(os.path.join(inside, "commondir")):
         return "its configuration is in another directory"
-    if os.path.lexists(os.path.join(inside, "hooks", "post-index-change")):
-        return "its hook post-index-change would run"
+    if os.path.lexists(os.path.join(inside, "hooks", _HOOK)):
+        return f"its hook {_HOOK} would run"
     if link := link_out_of(inside):
         return f".git/{link} leads out of the repository"
     inspect = _inspect if _are_settled(marks, now) else _inspect.__wrapped__
@@ -188,10 +190,19 @@ def _populated_submodule(top: str) -> str | None:
 
 
 def _users_setting(top: str) -> str | None:
-    """A setting outside of the repository that leads git into submodules of any commit, also in `.git/modules`."""
+    """A setting outside of the repository that leads git to hooks, or into submodules of any commit.
+
+    `core.hooksPath=.githooks` names a directory of each repository, whose content is committed.
+    """
     for scope in ("global", "system"):
-        for key, value in settings_of_user(top, _INTO_SUBMODULES, scope):
-            if value.lower() not in _STAYS_OUT:
+        for key, value in settings_of_user(top, _USERS, scope):
+            if key == "core.hookspath":
+                place = os.path.join(top, os.path.expanduser(value), _HOOK)
+                if os.path.lexists(place):
+                    return (
+                        f"your own configuration of git sets {key}, and the hook {place} would run"
+                    )
+            elif value.lower() not in _STAYS_OUT:
                 return (
                     f"your own configuration of git sets {key}, which leads into other repositories"
                 )

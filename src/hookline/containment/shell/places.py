@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from hookline.containment.links import MOST_LINKS, is_below, links_and_target, real_path
-from hookline.containment.sandbox.home import dot_entry, homes, is_of_system
+from hookline.containment.sandbox.home import dot_entry, is_of_system, mounted_homes
 from hookline.containment.shell.secrets import DEVICES, USUAL_HOME
 from hookline.containment.shell.words import Word
 from hookline.wildcards import matches
@@ -29,12 +29,14 @@ class Places(msgspec.Struct):
     """The work directory, without links."""
     wheres: list[str]
     """Whole paths."""
+    homes: list[str]
+    """The homes, also where they are mounted a second time: once for a verdict, because that takes a while."""
 
     @classmethod
     def at(cls, cwd: str, root: str) -> Places:
         """Begin in a directory, as seen from the work directory. `~` is the name of one: nobody has to expand it."""
         base = real_path(root or os.curdir)
-        return cls(base, [real_path(os.path.join(base, cwd))])
+        return cls(base, [real_path(os.path.join(base, cwd))], mounted_homes())
 
     def move(self, target: str) -> bool:
         """Go to a directory; it may also turn out that bash stays. False if there are too many places by then."""
@@ -59,7 +61,7 @@ class Places(msgspec.Struct):
 
         What is in a home that is the work directory, or lies in it, is seen from there.
         """
-        home = _home_of(path)
+        home = self._home_of(path)
         if is_below(path, self.root) and not (home and is_below(home, self.root)):
             return os.path.relpath(path, self.root)
         if not home:
@@ -68,16 +70,15 @@ class Places(msgspec.Struct):
         name = "~" if is_own else f"~{os.path.basename(home)}"
         return os.path.join(name, os.path.relpath(path, home)).removesuffix("/.")
 
-
-def _home_of(path: str) -> str:
-    """The innermost home that holds a whole path; empty if none does. Of one like `/` only its dot entries count."""
-    known = (
-        each
-        for each in homes()
-        if dot_entry(path, [each]) or (is_below(path, each) and not is_of_system(each))
-    )
-    usual = USUAL_HOME.match(path)
-    return max((*known, usual[0] if usual else ""), key=len)
+    def _home_of(self, path: str) -> str:
+        """The innermost home that holds a whole path; empty if none does. Of one like `/` only dot entries count."""
+        known = (
+            each
+            for each in self.homes
+            if dot_entry(path, [each]) or (is_below(path, each) and not is_of_system(each))
+        )
+        usual = USUAL_HOME.match(path)
+        return max((*known, usual[0] if usual else ""), key=len)
 
 
 def leads_to(path: str) -> str:

@@ -167,7 +167,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         if not reading.commands:
             return _empty_verdict(whole)
         by_rule = [reading.is_known and self._is_by_rule(one) for one in reading.commands]
-        start = Places(places.root, list(places.wheres))
+        start = Places(places.root, list(places.wheres), places.homes)
         asked = self._objection(reading, danger, places, by_rule)
         if asked and danger.removal:
             shown = _shorten(whole)

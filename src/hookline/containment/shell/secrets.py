@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
 from hookline.containment.links import is_below, real_path
-from hookline.containment.sandbox.home import homes
 from hookline.own_directories import home, state_directory
 from hookline.secret_tables import (
     COPY_ENDING,
@@ -188,6 +188,6 @@ def is_whole_home(path: str) -> bool:
     return len(parts) == 2 and parts[0] in {"home", "Users"} and path.startswith("/")
 
 
-def has_home(path: str) -> bool:
-    """Whether a home directory is this one, or lies in it."""
-    return any(is_below(home, real_path(path)) for home in homes())
+def has_home(path: str, homes: Iterable[str]) -> bool:
+    """Whether one of these home directories is this one, or lies in it."""
+    return any(is_below(home, real_path(path)) for home in homes)
