@@ -241,9 +241,35 @@ def test_the_directory_counts_on_the_host(tmp_path: Path, monkeypatch: pytest.Mo
         call("bash", command="cat config"),
         approver=nobody,
     )
-    assert statuses(named) == ["ok", *["denied"] * 5]
+    assert statuses(named) == [
+        "ok",
+        *["denied"] * 3,
+        "blocked",
+        "denied",
+    ]  # a link is refused at once
     assert statuses(kept) == ["ok", "denied"]
     assert all("may hold secrets" in reason for reason in nobody.reasons)
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("keep", ["nothing", "session"])
+def test_a_command_on_the_host_does_not_follow_a_link_that_a_command_made(
+    tmp_path: Path, keep: Any
+) -> None:
+    """Another command of the turn, or one that runs while a person thinks, may have put it there."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "data").write_text("text")
+    (tmp_path / "work" / "sub").mkdir(parents=True)
+
+    async def approve(approval: Any) -> bool:
+        await Sandbox(tmp_path / "work", "required").run("rmdir sub; ln -s ../other sub")
+        return True
+
+    asked = call("bash", command="rm data", cwd="sub", place="host")
+    result = run(Bash(tmp_path / "work", keep=keep), asked, asked, approver=approve)
+    assert statuses(result) == ["error", "blocked"]
+    assert "is a link, so a command on the host would run in" in result.steps[1].results[0].text
+    assert (tmp_path / "other" / "data").exists()
 
 
 def test_a_directory_that_is_called_like_the_home_is_judged_where_it_is(

@@ -24,7 +24,7 @@ from hookline.capabilities.bash.output import (
 )
 from hookline.capabilities.bash.session import SessionRecorder
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
-from hookline.containment.links import real_path
+from hookline.containment.links import is_below, links_and_target, real_path
 from hookline.containment.sandbox import Place, emptied_directories, is_inside_any
 from hookline.containment.sandbox.command import NOT_MOVED
 from hookline.errors import SandboxError, ToolError, UsageError
@@ -208,10 +208,28 @@ class CommandRunner:
             note = f"\n[{kept} is gone, so this started in {root}]"
             named = "" if named == real_path(root / kept) else named
             kept = ""
+        path = str(root / kept / os.path.expanduser(named))
         try:
-            return real_path(root / kept / os.path.expanduser(named)), note
+            found = real_path(path)
         except ValueError:  # a character that no path has
             raise SandboxError(f"{named!r} is not a path.", remedy="Name a directory.") from None
+        if self.sandbox.place_of(place) == "host":
+            self._refuse_links(path, found)
+        return found, note
+
+    def _refuse_links(self, path: str, found: str) -> None:
+        """Refuse a link of the work directory on the way to where a command runs on the host.
+
+        A contained command, or a clone, may have made it, also while a person thinks about the command, or since. To
+        compare the directory with the one that was judged was rejected: after a pause, that is not known any more.
+        """
+        *links, _ = links_and_target(path)
+        for link in links:
+            if is_below(link, str(self.sandbox.root)):
+                raise SandboxError(
+                    f"'{link}' is a link, so a command on the host would run in '{found}'.",
+                    remedy=f"Name that directory itself: cwd={found!r}.",
+                )
 
     def is_there(self, kept: str, asked: Place | None) -> bool:
         """Whether a command in this place would find the directory that an earlier one was left in."""

@@ -148,13 +148,16 @@ class SandboxRecord(NamedTuple):
 
     @property
     def is_of_this_directory(self) -> bool:
-        """Whether the directory is where it was. Another one at its path is not looked at: the first may come back."""
-        if not self.root or self.place is None or _is_there(self.root, self.place):
+        """Whether the directory is where it was. Another one at its path is not looked at: the first may come back.
+
+        Two file systems have directories of the same number, so the time counts too, where it is known.
+        """
+        if not self.root or self.place is None:
             return True
         with contextlib.suppress(OSError):
             facts = facts_of("/", self.root)
             is_same = facts is not None and facts.st_ino == self.place[1]
-            return is_same and 0 != self.born == birth_of("/", self.root)
+            return is_same and self.born in (0, birth_of("/", self.root))
         return False
 
     def mark(self) -> None:
