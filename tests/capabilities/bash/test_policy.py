@@ -272,6 +272,26 @@ def test_a_command_on_the_host_does_not_follow_a_link_that_a_command_made(
     assert (tmp_path / "other" / "data").exists()
 
 
+@pytest.mark.parametrize("link", ["work/sub", "more/sub", "work"])
+def test_no_link_that_commands_could_have_made_leads_to_a_command_on_the_host(
+    tmp_path: Path, link: str
+) -> None:
+    """In the work directory, in another one that they can write, or above: it was found without links."""
+    for directory in ("other/sub", "work", "more"):
+        (tmp_path / directory).mkdir(parents=True)
+    paths = SandboxPaths(write=(tmp_path / "more",))
+    bash = Bash(sandbox=Sandbox(tmp_path / "work", "host", paths=paths))
+    if link == "work":
+        (tmp_path / "work").rmdir()
+    (tmp_path / link).symlink_to(tmp_path / "other")
+    here, root = (
+        call("bash", command="pwd", cwd=str(tmp_path / link)),
+        call("bash", command="pwd", cwd="/"),
+    )
+    result = run(bash, here, root, approver=Approver(False))
+    assert statuses(result) == ["blocked", "ok"]
+
+
 def test_a_directory_that_is_called_like_the_home_is_judged_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

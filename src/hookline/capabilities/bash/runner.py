@@ -225,7 +225,11 @@ class CommandRunner:
         """
         *links, _ = links_and_target(path)
         for link in links:
-            if is_below(link, str(self.sandbox.root)):
+            # A link above is new: the work directory was found without any.
+            if any(
+                is_below(link, str(each)) or is_below(str(each), link)
+                for each in self.sandbox.writable
+            ):
                 raise SandboxError(
                     f"'{link}' is a link, so a command on the host would run in '{found}'.",
                     remedy=f"Name that directory itself: cwd={found!r}.",

@@ -150,9 +150,10 @@ class SandboxRecord(NamedTuple):
     def is_of_this_directory(self) -> bool:
         """Whether the directory is where it was. Another one at its path is not looked at: the first may come back.
 
-        Two file systems have directories of the same number, so the time counts too, where it is known.
+        After a restart the device may have another number, and a directory of a container's image is born again when
+        something is written in it. One of these is the same, if it is known; or there is a doubt, and it is looked at.
         """
-        if not self.root or self.place is None:
+        if not self.root or self.place is None or _is_there(self.root, self.place):
             return True
         with contextlib.suppress(OSError):
             facts = facts_of("/", self.root)
