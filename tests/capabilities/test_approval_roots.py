@@ -175,14 +175,17 @@ def test_a_rule_is_about_the_program_at_the_top(work: Path, rule: str, second: A
     assert made[1].startswith("Denied")
 
 
-@pytest.mark.parametrize("cwd", ["vendor/..", "./vendor/../", "sub/.."])
-def test_two_dots_do_not_lead_back_to_the_top(work: Path, cwd: str) -> None:
+@pytest.mark.parametrize(
+    ("cwd", "said"),
+    [("vendor/..", "Blocked"), ("./vendor/../", "Blocked"), ("sub/..", "Denied")],
+)
+def test_two_dots_do_not_lead_back_to_the_top(work: Path, cwd: str, said: str) -> None:
     """Behind a link they lead to another directory, with another program of that name."""
     (work / "sub/deep").mkdir()
     (work / "vendor").symlink_to("sub/deep")
     capabilities = [Bash(work, place="host"), Approval(allow=[RULE])]
     second = call("bash", command="./run.sh", cwd=cwd)
-    assert result_texts(run(second, capabilities=capabilities))[0].startswith("Denied")
+    assert result_texts(run(second, capabilities=capabilities))[0].startswith(said)
     first = call("bash", command="./run.sh", cwd="./")
     assert result_texts(run(first, capabilities=capabilities))[0].startswith("top")
 
