@@ -218,7 +218,7 @@ class CommandRunner:
         return found, note
 
     def _refuse_links(self, path: str, found: str) -> None:
-        """Refuse a link of the work directory on the way to where a command runs on the host.
+        """Refuse a link that commands could have made, on the way to where a command runs on the host.
 
         A contained command, or a clone, may have made it, also while a person thinks about the command, or since. To
         compare the directory with the one that was judged was rejected: after a pause, that is not known any more.

@@ -150,8 +150,9 @@ class SandboxRecord(NamedTuple):
     def is_of_this_directory(self) -> bool:
         """Whether the directory is where it was. Another one at its path is not looked at: the first may come back.
 
-        After a restart the device may have another number, and a directory of a container's image is born again when
-        something is written in it. One of these is the same, if it is known; or there is a doubt, and it is looked at.
+        The number of the directory must be the same, and one of two things: the number of its device, which changes at
+        a restart, or its time of birth, which changes when a container first writes in a directory of its image. Where
+        no time is known, the directory is looked at.
         """
         if not self.root or self.place is None or _is_there(self.root, self.place):
             return True
